@@ -60,7 +60,7 @@ func reportProcessorTime(b *testing.B, before time.Duration, operation string) {
 // written returns how many slots and bytes the logs of the shards have.
 func written(e *Executor) (slots int, bytes int64) {
 	for _, s := range e.Status().Shards {
-		slots += int(s.Slot) + 1
+		slots += int(s.Next)
 		bytes += s.Bytes
 	}
 	return slots, bytes

@@ -32,6 +32,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor/metrics"
+	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/process"
 	"salectl/units"
@@ -92,8 +93,11 @@ func New(cfg Config) *Executor {
 	me := make([]byte, 8)
 	rand.Read(me)
 	e.machine = process.New(process.Config{
-		Sale: cfg.Sale, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby, Nodes: quorum.Names(cfg.Nodes), Lists: quorum.Names(cfg.Lists),
-		Queue: cfg.Queue, Me: me, Clock: cfg.Clock, Token: quorum.RandomToken, Key: randomKey, Jitter: mrand.Float64, Users: cfg.Users,
+		Config: ownership.Config{
+			Sale: cfg.Sale, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby,
+			Nodes: quorum.Names(cfg.Nodes), Lists: quorum.Names(cfg.Lists), Token: quorum.RandomToken, Jitter: mrand.Float64,
+		},
+		Queue: cfg.Queue, Me: me, Clock: cfg.Clock, Key: randomKey, Users: cfg.Users,
 		Notify: func() {
 			select {
 			case e.notified <- struct{}{}:

@@ -18,12 +18,12 @@ type inbound struct {
 }
 
 // Accept is peers.Process's.
-func (e *Executor) Accept(from peers.Peer, to string, back peers.Replies) peers.Inbound {
-	in := e.machine.Accept(from.ID, to, back)
+func (e *Executor) Accept(from, to string, back peers.Replies) peers.Inbound {
+	in := e.machine.Accept(from, to, back)
 	if in == nil {
 		return nil
 	}
-	return &inbound{in, e, from.ID}
+	return &inbound{in, e, from}
 }
 
 // Serve is peers.Inbound's.
@@ -61,14 +61,13 @@ func (v *inbound) Discover(ctx context.Context) {
 const dialAgain = 100 * time.Millisecond
 
 // dial keeps a link to a peer.
-func (r *runner) dial(m ownership.Process) {
-	if r.e.cfg.Dial == nil || r.dialing[m.ID] != nil {
+func (r *runner) dial(to ownership.Process) {
+	if r.e.cfg.Dial == nil || r.dialing[to.ID] != nil {
 		return
 	}
 	ctx, hang := context.WithCancel(r.calls)
-	r.dialing[m.ID] = hang
+	r.dialing[to.ID] = hang
 	from := r.Me()
-	to := peers.Peer{ID: m.ID, Address: m.Address, Version: m.Version}
 	r.running.Go(func() {
 		defer hang()
 		for ctx.Err() == nil {
@@ -108,45 +107,3 @@ func (h *linkReceiver) Answered(id uint64, a Answer) { h.r.Answered(h.r.clock(),
 func (h *linkReceiver) Bounced(id uint64, to ownership.Route) { h.r.Bounced(h.r.clock(), id, to) }
 
 func (h *linkReceiver) Closed(error) { close(h.closed) }
-
-// retireEvery is how often Retire counts the shards that are left.
-const retireEvery = 10 * time.Millisecond
-
-// Retire has this process give its shards to its peers, and own none from here on. It
-// returns how many it has left: none, unless ctx has ended or no peer can take them. It calls report
-// with how many there are, at first and then once a second.
-func (e *Executor) Retire(ctx context.Context, report func(left int)) (left int) {
-	type progress struct {
-		left   int
-		takers bool
-	}
-	got, reportedAt := make(chan progress, 1), time.Time{}
-	for first := true; ; first = false {
-		select {
-		case e.inbox <- func(r *runner) {
-			if first {
-				r.Ownership.Retire(r.clock())
-			}
-			n, takers := r.Ownership.Retired(r.clock())
-			got <- progress{n, takers}
-		}:
-		case <-ctx.Done():
-			return left
-		case <-e.ended:
-			return 0
-		}
-		s := <-got
-		if left = s.left; left == 0 || !s.takers {
-			return left
-		}
-		if time.Since(reportedAt) >= time.Second {
-			reportedAt = time.Now()
-			report(left)
-		}
-		select {
-		case <-time.After(retireEvery):
-		case <-ctx.Done():
-			return left
-		}
-	}
-}

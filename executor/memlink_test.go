@@ -51,7 +51,7 @@ func (s *switchboard) cut(address string) {
 }
 
 // dial is a Dial.
-func (s *switchboard) dial(ctx context.Context, from, to peers.Peer, receiver peers.LinkReceiver) (peers.Link, error) {
+func (s *switchboard) dial(ctx context.Context, from, to ownership.Process, receiver peers.LinkReceiver) (peers.Link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	here, there := s.all[from.Address], s.all[to.Address]
@@ -60,7 +60,7 @@ func (s *switchboard) dial(ctx context.Context, from, to peers.Peer, receiver pe
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l := &memLink{from: from.Address, to: to.Address, receiver: receiver, over: cancel, out: newLane(), back: newLane()}
-	inbound := there.e.Accept(from, to.ID, l)
+	inbound := there.e.Accept(from.ID, to.ID, l)
 	if inbound == nil {
 		cancel()
 		return nil, errors.New("another process answers at the address")

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"time"
 
 	"salectl/api"
 )
@@ -55,4 +56,46 @@ func (e *Executor) operate(ctx context.Context, do func(*runner) error) error {
 		return ErrNotServing
 	}
 	return <-done
+}
+
+// retireEvery is how often Retire counts the shards that are left.
+const retireEvery = 10 * time.Millisecond
+
+// Retire has this process give its shards to its peers, and own none from here on. It
+// returns how many it has left: none, unless ctx has ended or no peer can take them. It calls report
+// with how many there are, at first and then once a second.
+func (e *Executor) Retire(ctx context.Context, report func(left int)) (left int) {
+	type progress struct {
+		left   int
+		takers bool
+	}
+	got, reportedAt := make(chan progress, 1), time.Time{}
+	for first := true; ; first = false {
+		select {
+		case e.inbox <- func(r *runner) {
+			if first {
+				r.Ownership.Retire(r.clock())
+			}
+			n, takers := r.Ownership.Retired(r.clock())
+			got <- progress{n, takers}
+		}:
+		case <-ctx.Done():
+			return left
+		case <-e.ended:
+			return 0
+		}
+		s := <-got
+		if left = s.left; left == 0 || !s.takers {
+			return left
+		}
+		if time.Since(reportedAt) >= time.Second {
+			reportedAt = time.Now()
+			report(left)
+		}
+		select {
+		case <-time.After(retireEvery):
+		case <-ctx.Done():
+			return left
+		}
+	}
 }

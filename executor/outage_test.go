@@ -28,7 +28,7 @@ func TestProcessesInTrouble(t *testing.T) {
 				m.within(10*time.Second, when+" saying "+reason, func() bool {
 					why, status := m.Ready(), m.Status()
 					for i, s := range status.Shards {
-						if (i < cannot) != (s.NoLease || s.Stuck || s.Stall != nil) {
+						if (i < cannot) != (s.NoLease || s.Stuck != "" || s.Stall != nil) {
 							return false
 						}
 					}

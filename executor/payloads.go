@@ -127,8 +127,13 @@ func (g *payloads) addToClaim(ctx context.Context, reader *payload.Reader, c *Cl
 		}
 		g.fail(ctx, err)
 		c.Undelivered = true
-		if try == payloadTries || !pause(ctx, payloadPause) {
+		if try == payloadTries {
 			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(payloadPause):
 		}
 	}
 }
@@ -159,17 +164,14 @@ func (g *payloads) adding(answered func(Answer)) func(Answer) {
 		}
 		if kept {
 			answered(a)
-		} else {
-			g.addLater(a, answered)
+			return
 		}
+		later := a // so that a does not escape otherwise
+		go func() {
+			g.addNow(context.Background(), &later)
+			answered(later)
+		}()
 	}
-}
-
-func (g *payloads) addLater(a Answer, answered func(Answer)) {
-	go func() {
-		g.addNow(context.Background(), &a)
-		answered(a)
-	}()
 }
 
 // addNow is add with a deadline, for look-ups of claims.
@@ -181,12 +183,3 @@ func (g *payloads) addNow(ctx context.Context, a *Answer) {
 
 // payloadPatience is how long an answer waits for payloads if the request has no deadline.
 const payloadPatience = 2 * time.Second
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}

@@ -194,7 +194,7 @@ func TestHalfReadShard(t *testing.T) {
 		})
 		wait.Until(t, "the shard is half read", func() bool {
 			shards := second.machine.Shards()
-			return len(shards) > 0 && shards[0].Status().Slot == 1
+			return len(shards) > 0 && shards[0].Status().Next == 2
 		})
 		if claims, _, outcome := lookupUser(t.Context(), second, "ann", api.Page{}); outcome == "" {
 			t.Errorf("ann is told that she has %v", claims)

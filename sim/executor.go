@@ -12,6 +12,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor"
+	"salectl/executor/ownership"
 	"salectl/executor/payments"
 	"salectl/sim/check"
 	"salectl/sim/stepped"
@@ -68,11 +69,14 @@ func (e *server) open() {
 	e.Read(me)
 	e.me = me
 	e.s = stepped.New(stepped.Config{
-		Sale: saleName, Address: e.name, Nodes: e.w.nodeNames, Lists: e.w.listNames, Queue: e.w.scenario.queue, Me: me,
-		Version: e.version, Standby: e.w.fleet.standby == e.n,
-		Token:  func() string { return e.letters(16) },
+		Config: ownership.Config{
+			Sale: saleName, Address: e.name, Nodes: e.w.nodeNames, Lists: e.w.listNames,
+			Version: e.version, Standby: e.w.fleet.standby == e.n,
+			Token:  func() string { return e.letters(16) },
+			Jitter: e.Float64,
+		},
+		Queue: e.w.scenario.queue, Me: me,
 		Key:    func() string { return e.letters(16) },
-		Jitter: e.Float64,
 		Sizes:  e.w.scenario.sizes,
 		Bounds: e.w.peering.bounds,
 		Users:  e.users,

@@ -19,9 +19,9 @@ import (
 type link struct {
 	from, to         *server
 	fromLife, toLife int
-	peer             peers.Peer // it leads to
-	id               string     // by which the one that made it names itself
-	serve            serveFunc  // takes in what it carries; nil: nothing has come yet
+	peer             ownership.Process // it leads to
+	id               string            // by which the one that made it names itself
+	serve            serveFunc         // takes in what it carries; nil: nothing has come yet
 	open             bool
 	closed           bool              // by whoever made it: what that has said before arrives still
 	arrives          [2]time.Duration  // virtual: when what was last said there, and back, arrives

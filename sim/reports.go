@@ -38,7 +38,7 @@ func (e *server) report(idle bool) {
 		}
 		o := x.Outcomes
 		r.Shards = append(r.Shards, check.ShardReport{
-			Shard: x.Shard, Slot: x.Slot, Epoch: x.Epoch, Generation: x.Generation,
+			Shard: x.Shard, Slot: x.Next - 1, Epoch: x.Epoch, Generation: x.Generation,
 			Limit: x.Limit, Available: x.Available, Held: x.Held, Sold: x.Sold, InFlight: x.InFlight, Entries: x.Entries,
 			OpenHolds: o.OpenHolds, Confirmed: o.Confirmed, Expired: o.Expired, Cancelled: o.Cancelled, Refunded: o.Refunded, Resold: o.Resold,
 			RefundsDue: o.RefundsDue,

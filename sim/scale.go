@@ -214,8 +214,10 @@ func (w *scaleWorld) begin(n int) {
 	}
 	p := &scaleProcess{w: w, n: n, links: make(map[string]*scaleLink)}
 	p.s = stepped.New(stepped.Config{
-		Sale: saleName, Address: fmt.Sprint("process-", n), Nodes: w.names, Version: "v1", Queue: 1 << 20,
-		Me: fmt.Appendf(nil, "proc%04d", n), Token: mint("token"), Key: mint("key"), Jitter: w.random.Float64,
+		Config: ownership.Config{
+			Sale: saleName, Address: fmt.Sprint("process-", n), Nodes: w.names, Version: "v1", Token: mint("token"), Jitter: w.random.Float64,
+		},
+		Queue: 1 << 20, Me: fmt.Appendf(nil, "proc%04d", n), Key: mint("key"),
 	})
 	w.processes = append(w.processes, p)
 	if w.byID == nil {

@@ -7,6 +7,7 @@ import (
 	"salectl/api"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
+	"salectl/executor/status"
 )
 
 // look returns a sale's state for the dashboard. unready is the reason why some shard cannot sell.
@@ -28,7 +29,7 @@ func (sale *sale) look(unready string) dashboard.Look {
 func shardOf(s *executor.ShardStatus, busy, moving bool) dashboard.Shard {
 	return dashboard.Shard{
 		Shard: s.Shard, Known: !s.Unknown, Owner: s.Owner, Available: s.Available, Held: s.Held, Sold: s.Sold, InFlight: s.InFlight,
-		Entries: s.Entries, Load: tenths(s.Load), Waiting: s.Queue, Busy: busy, Stalled: s.Stall != nil || s.Stuck,
+		Entries: s.Entries, Load: tenths(s.PerSecond), Waiting: s.Queue, Busy: busy, Stalled: s.Stall != nil || s.Stuck == status.Ledger,
 		NoLease: s.NoLease, Moving: moving,
 	}
 }

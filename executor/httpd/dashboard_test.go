@@ -14,6 +14,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/shard"
 	"salectl/internal/services/browser"
 )
 
@@ -79,8 +80,8 @@ func TestLook(t *testing.T) {
 		return executor.Status{
 			Sale: "movie", Phase: "open", Sells: true, Moves: []api.Move{{Shard: 2}},
 			Shards: []executor.ShardStatus{
-				{Shard: 0, Load: &load, Queue: 7, Totals: ledger.Totals{Limit: 10, Available: 3, Held: 2, Sold: 4, InFlight: 1, Owner: "a:1"}},
-				{Shard: 1, Stall: &executor.Stall{Error: "no answer"}}, {Shard: 2, Totals: ledger.Totals{Owner: "b:1"}}, {Shard: 3, Unknown: true, NoLease: true},
+				{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Limit: 10, Available: 3, Held: 2, Sold: 4, InFlight: 1, Owner: "a:1"}, Load: shard.Load{PerSecond: &load, Queue: 7}}},
+				{Report: shard.Report{Shard: 1}, Stall: &executor.Stall{Error: "no answer"}}, {Report: shard.Report{Shard: 2, Totals: ledger.Totals{Owner: "b:1"}}}, {Report: shard.Report{Shard: 3}, Unknown: true, NoLease: true},
 			},
 		}
 	}}

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -34,7 +35,7 @@ func TestPackets(t *testing.T) {
 		UserFunc:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{grab, several}, "" },
 		StatusFunc: func() executor.Status {
 			return executor.Status{RedPacket: &red, Commitment: ledger.Hash{0xab, 31: 0xcd}, Shards: []executor.ShardStatus{
-				{Listed: true, ListOn: true, Undrained: 5, Totals: ledger.Totals{Limit: 2}}, {Listed: true, Undrained: 2, Totals: ledger.Totals{Limit: 1}}, {Listed: true, ListOn: true, Totals: ledger.Totals{Limit: 1}},
+				{Report: shard.Report{Totals: ledger.Totals{Limit: 2}}, Listed: true, ListOn: true, Undrained: 5}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Listed: true, Undrained: 2}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Listed: true, ListOn: true},
 			}}
 		},
 	}

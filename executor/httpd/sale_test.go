@@ -15,6 +15,7 @@ import (
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
 	"salectl/executor/request"
+	"salectl/executor/shard"
 	"salectl/executor/status"
 )
 
@@ -23,8 +24,8 @@ func TestGetSale(t *testing.T) {
 		UID: "5a1e", Sells: true,
 		Sale: "movie", Generation: 4, Phase: "open", PerUser: 2, OpensAt: noon.Add(-time.Hour),
 		Shards: []executor.ShardStatus{
-			{Totals: ledger.Totals{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3}},
-			{Shard: 1, Stall: &executor.Stall{Since: noon.Add(-time.Second), Error: "too slow"}, Totals: ledger.Totals{Limit: 20, Available: 20}},
+			{Report: shard.Report{Totals: ledger.Totals{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3}}},
+			{Report: shard.Report{Shard: 1, Totals: ledger.Totals{Limit: 20, Available: 20}}, Stall: &executor.Stall{Since: noon.Add(-time.Second), Error: "too slow"}},
 		},
 		Nodes: []executor.NodeStatus{
 			{Name: "a:1", Up: true, Since: noon.Add(-time.Hour)},
@@ -58,9 +59,9 @@ func TestGetSale(t *testing.T) {
 		t.Errorf("where claims go: %s\nwant %s", got, without)
 	}
 	status.Shards[0].Paid, status.Shards[0].Outcomes = true, ledger.Outcomes{OpenHolds: 2, Confirmed: 3, Expired: 1, RefundsDue: 1}
-	status.Shards[0].NextRelease = noon.Add(time.Minute)
+	status.Shards[0].Release = noon.Add(time.Minute)
 	status.Shards[1].Paid, status.Shards[1].Outcomes = true, ledger.Outcomes{OpenHolds: 1, Cancelled: 4, Refunded: 5, Resold: 6}
-	status.Shards[1].NextRelease = noon.Add(time.Second)
+	status.Shards[1].Release = noon.Add(time.Second)
 	const holds = `"holds":{"open":3,"nextRelease":"2026-11-11T12:00:01Z","confirmed":3,"expired":1,"cancelled":4,"refunded":5,"resold":6,"refundsDue":1}`
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, holds) {
 		t.Errorf("holds are told otherwise: %s", got)
@@ -82,7 +83,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		Sale: "movie", Away: api.Standby,
 		Nodes: []executor.NodeStatus{{Name: "a:1", Since: noon, Error: "connection refused"}},
 		Shards: []executor.ShardStatus{
-			{Shard: 0, Stall: &executor.Stall{Since: noon, Error: "too slow"}, Totals: ledger.Totals{Owner: "x:1"}}, {Shard: 1, Unknown: true},
+			{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Owner: "x:1"}}, Stall: &executor.Stall{Since: noon, Error: "too slow"}}, {Report: shard.Report{Shard: 1}, Unknown: true},
 		},
 		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Assigned: 1}, {Address: "y:1", Assigned: 1}},
 		Moves:   []api.Move{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
@@ -148,17 +149,17 @@ func TestPhase(t *testing.T) {
 		"paused and ended":    {executor.Status{Sells: true, Phase: ledger.PhasePaused, ClosesAt: noon}, `"phase":"ended"`},
 		"paused before hours": {executor.Status{Sells: true, Phase: ledger.PhasePaused, OpensAt: noon.Add(time.Second)}, `"phase":"paused"`},
 		"closed before hours": {executor.Status{Sells: true, Phase: ledger.PhaseClosed, OpensAt: noon.Add(time.Second)}, `"phase":"closed"`},
-		"one shard stalls":    {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1}}, {Stall: stalls, Totals: ledger.Totals{Limit: 1}}}}, `"phase":"open"`},
+		"one shard stalls":    {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Stall: stalls}}}, `"phase":"open"`},
 		"nobody may write":    {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"stalled"`},
 		"paused, and cannot":  {executor.Status{Phase: ledger.PhasePaused}, `"phase":"paused"`},
-		"all shards stall":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Stall: stalls, Totals: ledger.Totals{Limit: 1}}}}, `"phase":"stalled"`},
-		"sold out":            {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1}}, {Totals: ledger.Totals{Limit: 1, Sold: 2}}}}, `"phase":"open","soldOut":true`},
-		"on its way":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 2, Sold: 1, InFlight: 1}}}}, `"phase":"open","soldOut":false`},
-		"a draw":              {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1, Sold: 1}}}}, `"soldOut":false`},
+		"all shards stall":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Stall: stalls}}}, `"phase":"stalled"`},
+		"sold out":            {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1, Sold: 2}}}}}, `"phase":"open","soldOut":true`},
+		"on its way":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 2, Sold: 1, InFlight: 1}}}}}, `"phase":"open","soldOut":false`},
+		"a draw":              {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Sold: 1}}}}}, `"soldOut":false`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if len(c.status.Shards) == 0 {
-				c.status.Shards = []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1, Available: 1}}}
+				c.status.Shards = []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Available: 1}}}}
 			}
 			s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return c.status }}}})
 			if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, c.want) {

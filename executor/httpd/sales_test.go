@@ -11,13 +11,14 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/shard"
 )
 
 // TestGetSales lists the sales, at both addresses, in the words of each sale alone.
 func TestGetSales(t *testing.T) {
 	open := &httpdtest.Fake{Name: "b-movie", StatusFunc: func() executor.Status {
 		return executor.Status{UID: "u-1", Phase: "open", Sells: true, Generation: 3, OpensAt: noon, ClosesAt: noon.Add(time.Hour), Shards: []executor.ShardStatus{
-			{Totals: ledger.Totals{Limit: 5, Sold: 3, Available: 2}}, {Totals: ledger.Totals{Limit: 4, Sold: 1, Held: 1, Available: 2}}}}
+			{Report: shard.Report{Totals: ledger.Totals{Limit: 5, Sold: 3, Available: 2}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 4, Sold: 1, Held: 1, Available: 2}}}}}
 	}}
 	away := &httpdtest.Fake{Name: "a-play", StatusFunc: func() executor.Status { return executor.Status{Away: api.Standby} }}
 	s := New(Config{Sales: []executor.Service{open, away}, Clock: atNoon, Tokens: tokensOf(t, "s3cret")})

@@ -15,6 +15,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/shard"
 )
 
 // tokensOf are the tokens of a file with that content; nil of none.
@@ -99,7 +100,7 @@ func guardedSale() *operated {
 		FindFunc: func(executor.ClaimID) (executor.Claim, api.Outcome) { return firstClaim, "" },
 		StatusFunc: func() executor.Status {
 			return executor.Status{Phase: "open", Sells: true, Nodes: []executor.NodeStatus{{Name: "redis-1:6379", Up: true}},
-				Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1, Owner: "a:1"}}}, Members: []executor.MemberStatus{{Address: "a:1", Up: true}}}
+				Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Owner: "a:1"}}}}, Members: []executor.MemberStatus{{Address: "a:1", Up: true}}}
 		},
 	}}
 }

@@ -38,7 +38,7 @@ func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
 	if holds == nil {
 		holds = new(api.Holds)
 	}
-	if next := shard.NextRelease.UTC(); !shard.NextRelease.IsZero() && (holds.NextRelease.IsZero() || next.Before(holds.NextRelease)) {
+	if next := shard.Release.UTC(); !shard.Release.IsZero() && (holds.NextRelease.IsZero() || next.Before(holds.NextRelease)) {
 		holds.NextRelease = next
 	}
 	o := shard.Outcomes
@@ -169,8 +169,8 @@ func processes(members []executor.MemberStatus) (all []api.Process) {
 func ownership(shards []executor.ShardStatus) (all []api.Ownership) {
 	busy := busier(shards)
 	for i, s := range shards {
-		if s.Owner != "" || s.Load != nil {
-			all = append(all, api.Ownership{Shard: s.Shard, Owner: s.Owner, Load: tenths(s.Load), Waiting: s.Queue, Busy: busy[i]})
+		if s.Owner != "" || s.PerSecond != nil {
+			all = append(all, api.Ownership{Shard: s.Shard, Owner: s.Owner, Load: tenths(s.PerSecond), Waiting: s.Queue, Busy: busy[i]})
 		}
 	}
 	return all
@@ -192,8 +192,8 @@ func busier(shards []executor.ShardStatus) []bool {
 	busy := make([]bool, len(shards))
 	sum, known := 0.0, 0
 	for _, s := range shards {
-		if s.Load != nil {
-			sum += *s.Load
+		if s.PerSecond != nil {
+			sum += *s.PerSecond
 			known++
 		}
 	}
@@ -202,12 +202,12 @@ func busier(shards []executor.ShardStatus) []bool {
 	}
 	const overSeconds, deviations = 5, 4
 	for i, s := range shards {
-		if s.Load == nil {
+		if s.PerSecond == nil {
 			continue
 		}
-		others := (sum - *s.Load) / float64(known-1)
+		others := (sum - *s.PerSecond) / float64(known-1)
 		chance := deviations * math.Sqrt(max(others, 1)/overSeconds)
-		busy[i] = *s.Load > 2*others && *s.Load > others+chance
+		busy[i] = *s.PerSecond > 2*others && *s.PerSecond > others+chance
 	}
 	return busy
 }

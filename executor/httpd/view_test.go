@@ -9,6 +9,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/shard"
 )
 
 func pointer[T any](v T) *T { return &v }
@@ -18,7 +19,7 @@ func TestProcesses(t *testing.T) {
 	status := executor.Status{
 		Sale: "movie",
 		Shards: []executor.ShardStatus{
-			{Shard: 0, Load: pointer(100.04), Queue: 3, Totals: ledger.Totals{Owner: "a:1"}}, {Shard: 1, Load: pointer(0.0), Totals: ledger.Totals{Owner: "b:1"}}, {Shard: 2},
+			{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Owner: "a:1"}, Load: shard.Load{PerSecond: pointer(100.04), Queue: 3}}}, {Report: shard.Report{Shard: 1, Load: shard.Load{PerSecond: pointer(0.0)}, Totals: ledger.Totals{Owner: "b:1"}}}, {Report: shard.Report{Shard: 2}},
 		},
 		Members: []executor.MemberStatus{
 			{ID: "2", Address: "b:1", Version: "v2", Assigned: 2},
@@ -56,7 +57,7 @@ func TestBusier(t *testing.T) {
 		for _, l := range c.loads {
 			s := executor.ShardStatus{}
 			if l >= 0 {
-				s.Load = &l
+				s.PerSecond = &l
 			}
 			shards = append(shards, s)
 		}

@@ -173,7 +173,7 @@ func TestBacklogCounts(t *testing.T) {
 		c.now.Mono += shard.StallAfter
 		c.g.HandleReply(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
 		c.lacks(4)
-		if n := c.queues[0].Waiting(); n != 0 {
+		if n := c.queues[0].State(c.now).Waiting; n != 0 {
 			t.Errorf("%d wait still", n)
 		}
 		c.queues[0].setFill(c.now, 2)

@@ -172,7 +172,7 @@ func TestGrabCalls(t *testing.T) {
 		if third, wake := c.next(); third != nil || wake != 0 {
 			t.Errorf("with two calls under way it asks %v, or at %v", sizes(third), wake)
 		}
-		if n := c.queues[1].Waiting(); n != 700 {
+		if n := c.queues[1].State(c.now).Waiting; n != 700 {
 			t.Errorf("%d wait on shard 1", n)
 		}
 		c.g.HandleReply(c.now, first, []lists.Given{{Why: lists.ErrFill}, {Why: lists.ErrFill}}, nil)
@@ -274,7 +274,7 @@ func TestGrabCalls(t *testing.T) {
 		}
 		c.told(y, api.Unknown) // who was asked for before may have something
 		c.told(z, "")
-		if n := c.queues[0].Waiting() + c.queues[1].Waiting(); n != 0 {
+		if n := c.queues[0].State(c.now).Waiting + c.queues[1].State(c.now).Waiting; n != 0 {
 			t.Errorf("%d wait still", n)
 		}
 	})
@@ -360,8 +360,8 @@ func TestGrabberReports(t *testing.T) {
 			}
 			heard(c, 1)
 		}
-		if !c.queues[0].Busy() || c.queues[1].Busy() {
-			t.Errorf("busy: %v, %v", c.queues[0].Busy(), c.queues[1].Busy())
+		if c.queues[0].State(c.now).Idle() || !c.queues[1].State(c.now).Idle() {
+			t.Errorf("busy: %v, %v", !c.queues[0].State(c.now).Idle(), !c.queues[1].State(c.now).Idle())
 		}
 	})
 	t.Run("ack ledger", func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestGrabberReports(t *testing.T) {
 		heard(c, 1)
 		c.nothing(call(c, "b"))
 		heard(c, 1) // each waits for units
-		if c.queues[0].Busy() {
+		if !c.queues[0].State(c.now).Idle() {
 			t.Error("busy")
 		}
 	})
@@ -395,8 +395,8 @@ func TestGrabberReports(t *testing.T) {
 		first, _ := c.next()
 		c.g.HandleReply(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
 		heard(c, 1)
-		if on := c.queues[0].fill != 0; on || c.queues[0].Waiting() != 1 || !x.Withdraw() {
-			t.Errorf("on: %v, %d wait", on, c.queues[0].Waiting())
+		if on := c.queues[0].fill != 0; on || c.queues[0].State(c.now).Waiting != 1 || !x.Withdraw() {
+			t.Errorf("on: %v, %d wait", on, c.queues[0].State(c.now).Waiting)
 		}
 		// A reply from before does not turn off what gives again.
 		c.wait(0, "b")
@@ -464,7 +464,7 @@ func TestGrabberSilence(t *testing.T) {
 	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, "")
 	c.now.Mono += RetryDelay
-	if s := c.queues[0].Stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
+	if s := c.queues[0].State(c.now).Stall; s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
 		t.Errorf("stall %+v", s)
 	}
 	call, _ = c.next()
@@ -486,17 +486,17 @@ func TestGrabberSilence(t *testing.T) {
 	c.told(later, api.NoQuorum)
 	last := c.now
 	c.now.Mono = last.Mono + 2*shard.StallAfter
-	if c.queues[0].Stall(c.now) == nil {
+	if c.queues[0].State(c.now).Stall == nil {
 		t.Error("the failure is no news any more")
 	}
 	c.now.Mono++
-	if c.queues[0].Stall(c.now) != nil {
+	if c.queues[0].State(c.now).Stall != nil {
 		t.Error("the failure is news still")
 	}
 	x := c.wait(0, "x")
 	call, _ = c.next()
 	c.gives(call, false)
-	if c.queues[0].Stall(c.now) != nil {
+	if c.queues[0].State(c.now).Stall != nil {
 		t.Error("it stalls though the node answers")
 	}
 	c.told(x, "")
@@ -1016,7 +1016,7 @@ func TestGrabberHandsBack(t *testing.T) {
 	if got := c.queues[0].takeQueued(); !slices.Equal(got, []*request.Ticket{asked, waits}) {
 		t.Errorf("%d are handed back", len(got))
 	}
-	if n := c.queues[0].Waiting(); n != 0 {
+	if n := c.queues[0].State(c.now).Waiting; n != 0 {
 		t.Errorf("%d wait still", n)
 	}
 }
@@ -1171,7 +1171,7 @@ func TestDrainWaits(t *testing.T) {
 func TestGrabberStalls(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	c.now.Mono = time.Second // after the start of the host
-	if s := c.queues[0].Stall(c.now); s != nil {
+	if s := c.queues[0].State(c.now).Stall; s != nil {
 		t.Errorf("before any call: %+v", s)
 	}
 	since := c.now.Wall
@@ -1181,7 +1181,7 @@ func TestGrabberStalls(t *testing.T) {
 		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
 		c.now.Mono, c.now.Wall = c.now.Mono+RetryDelay, c.now.Wall.Add(RetryDelay)
 	}
-	if s := c.queues[0].Stall(c.now); s == nil || !s.Since.Equal(since) {
+	if s := c.queues[0].State(c.now).Stall; s == nil || !s.Since.Equal(since) {
 		t.Errorf("%+v, want since %v", s, since)
 	}
 }

@@ -2,7 +2,6 @@ package listengine
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"salectl/api"
@@ -16,11 +15,10 @@ import (
 // of grabs that the ledger lacks. A grab is one unit that the node gave to a user. A fill is one filling of
 // the list from the log, which numbers the fills; the node gives units under the present fill only.
 type queue struct {
-	node      *Batcher
-	shard     *shard.Shard
-	post      func(shard.Event) bool // posts to the shard's sequencer
-	list      lists.List
-	listReady atomic.Bool // the list gives units, or is off as it should be
+	node  *Batcher
+	shard *shard.Shard
+	post  func(shard.Event) bool // posts to the shard's sequencer
+	list  lists.List
 
 	fill     uint64        // fill under which the list gives units; 0: it is off
 	offSince clock.Now     // since when the list has been off
@@ -77,32 +75,20 @@ func (q *queue) MayHave(user string) bool {
 	return q.mayHaveLocked(user)
 }
 
-// Waiting returns how many requests of the shard wait for the node.
-func (q *queue) Waiting() int {
+// State implements shard.NodeQueue. It has no Stall after 2*StallAfter without a call: only a new request can
+// show whether the node replies again.
+func (q *queue) State(now clock.Now) shard.NodeState {
 	q.node.mu.Lock()
 	defer q.node.mu.Unlock()
-	return len(q.tickets) + q.inFlight
+	s := shard.NodeState{Waiting: len(q.tickets) + q.inFlight, On: q.fill != 0, Unlogged: q.backlog.unlogged}
+	if f := q.failed; f.err != nil && now.Since(f.last) <= 2*shard.StallAfter {
+		s.Stall = &shard.Stall{Since: f.since.Wall, Error: shard.OneLine(f.err), Node: true}
+	}
+	return s
 }
-
-// Busy reports whether requests of the shard wait for the node, or the ledger lacks grabs.
-func (q *queue) Busy() bool {
-	q.node.mu.Lock()
-	defer q.node.mu.Unlock()
-	return len(q.tickets)+q.inFlight > 0 || q.backlog.unlogged > 0
-}
-
-// Accepts reports whether a request is for one unit. A list gives no more than one.
-func (q *queue) Accepts(t *request.Ticket) bool { return t.Quantity == 1 }
-
-// MayLack reports whether the ledger may lack grabs of the list.
-func (q *queue) MayLack() bool { return !q.shard.Drained() }
-
-// Ready reports whether the list gives units, or is off as it should be.
-func (q *queue) Ready() bool { return q.listReady.Load() }
 
 // ApplyEffects implements shard.NodeQueue.
 func (q *queue) ApplyEffects(now clock.Now, e shard.ListEffects) {
-	q.listReady.Store(e.Fill != 0 || e.Drained)
 	q.setFill(now, e.Fill)
 	if len(e.LoggedUsers) > 0 {
 		q.markLogged(e.LoggedUsers)
@@ -263,13 +249,6 @@ func (q *queue) wakeWaiters() {
 	})
 }
 
-// AddStatus sets the fields of a status that concern the list.
-func (q *queue) AddStatus(v *shard.Status) {
-	q.node.mu.Lock()
-	defer q.node.mu.Unlock()
-	v.Listed, v.ListOn, v.Undrained = true, q.fill != 0, q.backlog.unlogged
-}
-
 // refuseBlocked refuses the queued requests of a shard while this process may not append to it. While
 // the backlog is full, it refuses all but those that may have a unit from an earlier call.
 func (q *queue) refuseBlocked(now clock.Now) {
@@ -296,16 +275,4 @@ func (f *failure) record(now clock.Now, err error) {
 		f.since = now
 	}
 	f.last, f.err = now, err
-}
-
-// Stall returns since when and why the node's calls fail. It returns nil after 2*StallAfter without a
-// call: only a new request can show whether the node replies again.
-func (q *queue) Stall(now clock.Now) *shard.Stall {
-	q.node.mu.Lock()
-	defer q.node.mu.Unlock()
-	f := q.failed
-	if f.err == nil || now.Since(f.last) > 2*shard.StallAfter {
-		return nil
-	}
-	return &shard.Stall{Since: f.since.Wall, Error: shard.OneLine(f.err), Node: true}
 }

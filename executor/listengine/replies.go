@@ -16,31 +16,24 @@ import (
 
 // This file handles the replies of nodes: it answers requests and notifies the sequencers.
 
-// batchResult is the event that the reply to one batch causes for its shard's sequencer.
-type batchResult struct {
-	queue  *queue
-	notify bool // the event is to be posted
-	shard.GrabsDone
-}
-
 // HandleReply applies the reply to a call, and answers the requests that need no commit. given has a
 // result for each batch of the call, unless err is set.
 func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err error) {
-	all := make([]batchResult, len(c.Batches))
+	events := make([]shard.GrabsDone, len(c.Batches)) // one for each batch
 	var answered []*request.Ticket
 	g.mu.Lock()
 	g.calls--
 	for i, q := range c.queues {
 		from := len(answered)
-		n := &all[i]
-		n.queue, n.GrabsDone = q, shard.GrabsDone{At: now, Fill: c.Batches[i].Fill, CalledAt: c.calledAt}
+		n := &events[i]
+		*n = shard.GrabsDone{At: now, Fill: c.Batches[i].Fill, CalledAt: c.calledAt}
 		counted := q.countedFill == n.Fill // else the list was drained since, and will be filled again
 		switch {
 		case err != nil:
 			q.retryAt = now.Mono + RetryDelay
 			q.failed.record(now, err)
 			sent := !errors.Is(err, quorum.ErrUnsent)
-			n.Unanswered, n.notify = sent, sent
+			n.Unanswered = sent
 			for _, t := range c.tickets[i] {
 				if sent && counted {
 					q.setUnsure(t.User)
@@ -50,7 +43,7 @@ func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err e
 			}
 			answered = append(answered, q.requeueUnanswered(now, c.tickets[i], sent)...)
 		case errors.Is(given[i].Why, lists.ErrFill):
-			n.FillLost, n.notify = true, true
+			n.FillLost = true
 			if q.fill == n.Fill {
 				q.fill, q.offSince = 0, now
 			}
@@ -70,7 +63,6 @@ func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err e
 			}
 			// A request that got no unit waits for the log to show whether all is sold.
 			n.DrainNow = len(n.Short) > 0 || q.backlog.aboveHalf()
-			n.notify = n.DrainNow || len(n.Unlogged) > 0 || len(n.Grabs) > 0
 		}
 		q.shard.Conclude(answered[from:], q.mayHaveLocked)
 		if q.refusal != nil {
@@ -83,9 +75,9 @@ func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err e
 	for _, t := range answered {
 		t.Complete()
 	}
-	for i := range all {
-		if all[i].notify {
-			all[i].post()
+	for i := range events {
+		if e := &events[i]; e.FillLost || e.Unanswered || e.DrainNow || len(e.Unlogged) > 0 || len(e.Grabs) > 0 {
+			c.queues[i].notify(e)
 		}
 	}
 }
@@ -142,7 +134,7 @@ var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, 
 
 // answerBatch sets the answers to one batch of grabs at a time, in microseconds since 1970, and appends to answered the requests that need no commit.
 // The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
-func (g *Batcher) answerBatch(q *queue, ts []*request.Ticket, atUs int64, given lists.Given, n *batchResult, answered *[]*request.Ticket) {
+func (g *Batcher) answerBatch(q *queue, ts []*request.Ticket, atUs int64, given lists.Given, n *shard.GrabsDone, answered *[]*request.Ticket) {
 	n.Entry = given.Entry
 	for i, t := range ts {
 		u := given.Units[i]
@@ -198,14 +190,13 @@ func grabClaim(q *queue, user string, unit, atUs int64) request.Claim {
 	}
 }
 
-// post posts the event to the sequencer. If the sequencer has ended, this process will not learn whether
-// the ledger has the grabs; the next owner of the shard may.
-func (n *batchResult) post() {
-	if n.queue.post(n.GrabsDone) {
+// notify posts the result of a batch to the sequencer. If the sequencer has ended, this process will not learn
+// whether the ledger has the grabs; the next owner of the shard may.
+func (q *queue) notify(n *shard.GrabsDone) {
+	if q.post(*n) {
 		return
 	}
-	s := n.queue.shard
-	refusal := s.Refused()
+	refusal := q.shard.Refused()
 	var answered []*request.Ticket
 	for _, t := range n.Unlogged {
 		t.Answer = request.Undecided
@@ -218,5 +209,5 @@ func (n *batchResult) post() {
 			answered = append(answered, t)
 		}
 	}
-	s.ConcludeAndDeliver(answered, s.MayHave)
+	q.shard.ConcludeAndDeliver(answered, q.MayHave)
 }

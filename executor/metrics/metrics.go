@@ -16,13 +16,13 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/process"
 	"salectl/executor/shard"
-	"salectl/executor/status"
 )
 
 // Metrics are the collectors of one process. It is a prometheus.Collector.
 type Metrics struct {
 	of    *process.Machine
 	clock clock.Clock
+	sale  prometheus.Labels
 	Shards
 	Grab     *prometheus.HistogramVec // by node that keeps lists
 	Sessions *prometheus.CounterVec   // begun, ended
@@ -31,14 +31,6 @@ type Metrics struct {
 	Handover prometheus.Histogram
 	vote     *prometheus.HistogramVec
 	ends     *prometheus.CounterVec
-
-	// The metrics that Collect reads, and their descriptions.
-	descs    []*prometheus.Desc
-	problems *prometheus.Desc
-	sale     saleMetrics
-	share    shareMetrics
-	peers    peerMetrics
-	locks    lockMetrics
 }
 
 // Shards are the metrics that all shards of the process count together.
@@ -59,7 +51,7 @@ func New(of *process.Machine, name string, now clock.Clock) *Metrics {
 		return prometheus.CounterOpts{Name: name, Help: help, ConstLabels: sale}
 	}
 	m := &Metrics{
-		of: of, clock: now,
+		of: of, clock: now, sale: sale,
 		vote: prometheus.NewHistogramVec(options("salectl_vote_seconds", "How long a lock node took to vote, or was waited for."), []string{"node"}),
 		Grab: prometheus.NewHistogramVec(options("salectl_grab_seconds", "How long a node took to give units from its lists, or was waited for."), []string{"node"}),
 		ends: prometheus.NewCounterVec(counted("salectl_appends_total",
@@ -88,14 +80,6 @@ func New(of *process.Machine, name string, now clock.Clock) *Metrics {
 	for _, event := range []string{"given", "taken"} {
 		m.Moves.WithLabelValues(event)
 	}
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		d := prometheus.NewDesc(name, help, labels, sale)
-		m.descs = append(m.descs, d)
-		return d
-	}
-	m.problems = describe("salectl_problems", "Nodes, processes, shards and other parts that have a problem, as the process compiled them in the last second.", "kind")
-	m.sale, m.share = newSaleMetrics(describe), newShareMetrics(describe)
-	m.peers, m.locks = newPeerMetrics(describe), newLockMetrics(describe)
 	return m
 }
 
@@ -140,9 +124,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range m.collectors() {
 		c.Describe(to)
 	}
-	for _, d := range m.descs {
-		to <- d
-	}
+	complete.collect(sink{m.sale, func(x prometheus.Metric) { to <- x.Desc() }})
 }
 
 // Collect sends the counters, and what it reads of the process.
@@ -150,19 +132,11 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
 	}
-	health := m.of.Health()
 	answer, _ := m.of.Away()
-	m.sale.collect(m.of.Status(), answer.Outcome, health, m.clock().Wall, sink(to))
-	m.share.collect(m.of.Shards(), sink(to))
-	m.peers.collect(health, m.of, sink(to))
-	m.locks.collect(health, sink(to))
-	if all := m.of.Problems(); all != nil {
-		count := make(map[*status.Kind]int)
-		for _, p := range all {
-			count[p.Kind]++
-		}
-		for _, kind := range status.Kinds {
-			sink(to).gauge(m.problems, float64(count[kind]), kind.Name)
-		}
+	r := reading{status: m.of.Status(), away: answer.Outcome, health: m.of.Health(), problems: m.of.Problems(), now: m.clock().Wall}
+	r.answered, r.bounced, r.lost = m.of.Forwards()
+	for _, s := range m.of.Shards() {
+		r.shards.add(s)
 	}
+	r.collect(sink{m.sale, func(x prometheus.Metric) { to <- x }})
 }

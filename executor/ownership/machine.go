@@ -54,10 +54,9 @@
 //
 // # Files
 //
-// Each of these files calls only files before it: effects, update, assign, nodes, salelog, hostclock,
-// process, assignment, peers (state of the peers), handover (stages of shards), roster (the lock
-// nodes' list of processes), soldout, updates (to and from peers), machine. operate and status serve
-// operators and status reports.
+// Each of these files calls only files before it: effects, assign, nodes, salelog, process, peers (state of
+// the peers), handover (stages of shards), roster (the lock nodes' list of processes), soldout, updates (to
+// and from peers), machine. status serves operators and status reports.
 package ownership
 
 import (

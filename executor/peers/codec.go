@@ -14,7 +14,7 @@ import (
 // simulated links use the same encoding.
 
 // EncodeHello returns the first message of a link from one process to another.
-func EncodeHello(from, to Peer) *streampb.Request {
+func EncodeHello(from, to ownership.Process) *streampb.Request {
 	return &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{
 		ToId: to.ID, PeerId: from.ID, Address: from.Address, Version: from.Version,
 	}}}

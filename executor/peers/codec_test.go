@@ -51,7 +51,7 @@ func reports() (all []shard.Report) {
 	load := 123456.789012345
 	for i := range spec.MaxLockCount {
 		all = append(all, shard.Report{
-			Shard: i, Next: most, Release: time.Unix(1_800_000_000, 123456789).UTC(), Queue: most, Load: &load, Stuck: "ledger",
+			Shard: i, Next: most, Release: time.Unix(1_800_000_000, 123456789).UTC(), Load: shard.Load{PerSecond: &load, Queue: most, Stuck: "ledger"},
 			Totals: ledger.Totals{
 				Generation: most, Epoch: most, Owner: "owner.example.com:12345", Phase: "open", Limit: most, Available: most,
 				Held: most, Sold: most, InFlight: most, Fill: most, Entries: most,

@@ -9,13 +9,6 @@ import (
 	"salectl/executor/request"
 )
 
-// Peer names a process of the sale.
-type Peer struct {
-	ID      string // of this start of the process
-	Address string // where it answers
-	Version string
-}
-
 // Link is a connection to one peer. Its methods do not wait. Messages arrive in order, or, once the
 // link is cut, not at all. The methods return false if the link is cut or full.
 type Link interface {
@@ -42,16 +35,16 @@ type LinkReceiver interface {
 
 // Dial makes a link from one process to another. The link lives until it is cut or ctx
 // ends; then receiver.Closed is called.
-type Dial func(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error)
+type Dial func(ctx context.Context, from, to ownership.Process, receiver LinkReceiver) (Link, error)
 
 // Process is this process of a sale, as far as its peers need it.
 type Process interface {
 	// Sale returns the name of the sale.
 	Sale() string
-	// Accept begins to serve a link that a peer has made to the process with the id to; "": the peer
-	// names none. Replies go to back. Accept returns nil if another process is meant, one that had the
-	// address of this one before.
-	Accept(from Peer, to string, back Replies) Inbound
+	// Accept begins to serve a link that the peer with the id from has made to the process with the id to;
+	// "": the peer names none. Replies go to back. Accept returns nil if another process is meant, one that
+	// had the address of this one before.
+	Accept(from, to string, back Replies) Inbound
 }
 
 // Inbound serves the requests and updates that arrive by a link of a peer. One goroutine calls its methods,

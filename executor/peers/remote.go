@@ -35,12 +35,10 @@ import (
 // owner's answers back. While no owner is known, or the owner does not serve the shard yet, requests wait for
 // up to OwnerTimeout. All methods are safe for concurrent use.
 type Remote struct {
-	cfg       RemoteConfig
-	self      request.Holder    // the Remote itself
-	forwarder request.Forwarder // the Remote itself
-
-	underway    request.Underway // those that came with a key, here and on the shard of this process
-	ticketCount atomic.Int64     // tickets; written under mu
+	*request.Pending // whose table Underway the shard of this process shares
+	cfg              RemoteConfig
+	forwarder        request.Forwarder // the Remote itself
+	ticketCount      atomic.Int64      // tickets; written under mu
 
 	mu          sync.Mutex
 	route       ownership.Route
@@ -50,7 +48,7 @@ type Remote struct {
 	sent        []*request.Ticket // sent to one process and not answered, in order
 	sentTo      string            // id of that process, or of the last one
 	lastID      uint64            // id of a forwarded request
-	turns       uint64            // number of tickets that have entered: the last value of forwarding.turn
+	turns       uint64            // number of tickets that have entered
 	closed      *request.Answer
 }
 
@@ -74,6 +72,7 @@ type RemoteConfig struct {
 	Shard    int
 	UID      string // of the run
 	Doubts   *request.Doubts
+	Clock    clock.Clock
 	MaxQueue func() int // how many requests may wait
 	Me       string     // the id of this process
 	IDBase   uint64     // the ids of forwarded requests count up from the number after it, so that those of another session differ
@@ -95,12 +94,20 @@ type RemoteConfig struct {
 // NewRemote returns a Remote with no known owner.
 func NewRemote(c RemoteConfig) *Remote {
 	r := &Remote{cfg: c, lastID: c.IDBase}
-	r.self, r.forwarder = r, r
+	r.forwarder = r
+	r.Pending = request.NewPending(request.PendingConfig{
+		Decider: elsewhere{}, Number: c.Shard, UID: c.UID, Underway: new(request.Underway), Doubts: c.Doubts, Clock: c.Clock,
+	})
 	return r
 }
 
-// Underway returns the table of the tickets, which the shard of this process shares.
-func (r *Remote) Underway() *request.Underway { return &r.underway }
+// elsewhere is the Decider of a shard that another process owns. It cannot look claims up.
+type elsewhere struct{}
+
+func (elsewhere) Recall(clock.Now, request.Request) (a request.Answer, ok bool) { return a, false }
+func (elsewhere) Serves() bool                                                  { return false }
+func (elsewhere) May(clock.Now) bool                                            { return false }
+func (elsewhere) MayHave(string) bool                                           { return false }
 
 // Busy reports whether requests wait here, or for an answer of the owner. Later requests must wait behind
 // them, even if this process owns the shard by now.
@@ -152,7 +159,7 @@ func (r *Remote) Offer(now clock.Now, t *request.Ticket) api.Outcome {
 		return api.Overloaded
 	}
 	waited := len(r.queue)
-	r.enter(now, t)
+	r.enter(now, t, offered)
 	r.queue = append(r.queue, t)
 	over := r.sendQueued(now)
 	r.updateCount()
@@ -179,19 +186,12 @@ func (r *Remote) OfferFirst(now clock.Now, ts []*request.Ticket) {
 		}
 		for _, t := range ts {
 			t.MaybeDecided = t.MaybeDecided || t.Answer.Outcome == api.Unknown
-			r.enter(now, t)
+			r.enter(now, t, 0)
 			if !t.MaybeDecided { // no process has decided, so the requester may withdraw it
 				t.PutBack()
 			}
 		}
-		at := 0
-		for at < len(r.queue) && r.queue[at].FromShard {
-			at++
-		}
-		for _, t := range ts {
-			t.FromShard = true
-		}
-		r.queue = slices.Insert(r.queue, at, ts...)
+		r.insert(ts...)
 		if r.closed != nil {
 			return r.refuseAll(*r.closed)
 		}
@@ -199,11 +199,20 @@ func (r *Remote) OfferFirst(now clock.Now, ts []*request.Ticket) {
 	})
 }
 
-// enter registers a ticket that begins to wait here. mu is held.
-func (r *Remote) enter(now clock.Now, t *request.Ticket) {
+// offered is added to the turns of offered tickets, so that those of the shard of this process come first.
+const offered = 1 << 63
+
+// enter registers a ticket that begins to wait here, in the next turn from first on. mu is held.
+func (r *Remote) enter(now clock.Now, t *request.Ticket, first uint64) {
 	r.turns++
-	t.WaitsSince, t.Turn = now.Mono, r.turns
-	r.underway.Hold(t, &r.self)
+	t.WaitsSince, t.Turn = now.Mono, first+r.turns
+	r.Hold(t)
+}
+
+// insert queues tickets of consecutive turns in their turn. mu is held.
+func (r *Remote) insert(ts ...*request.Ticket) {
+	at, _ := slices.BinarySearchFunc(r.queue, ts[0], func(a, b *request.Ticket) int { return cmp.Compare(a.Turn, b.Turn) })
+	r.queue = slices.Insert(r.queue, at, ts...)
 }
 
 // update calls do under the lock, and completes the tickets that do returns.
@@ -321,12 +330,7 @@ func (r *Remote) takeSent(id uint64) *request.Ticket {
 		return nil
 	}
 	t := r.sent[i]
-	if i == 0 { // as nearly always
-		r.sent[0] = nil
-		r.sent = r.sent[1:]
-	} else {
-		r.sent = slices.Delete(r.sent, i, i+1)
-	}
+	r.sent = slices.Delete(r.sent, i, i+1)
 	return t
 }
 
@@ -364,12 +368,12 @@ func (r *Remote) answer(t *request.Ticket, a request.Answer) {
 	if !t.Held() {
 		return
 	}
-	earlier := r.underway.Conclude(t)
-	if a.Denies() && (earlier || undecided && r.cfg.Doubts.Has(t.User, t.Key)) {
+	earlier := r.Underway.Conclude(t)
+	if a.Denies() && (earlier || undecided && r.Doubts.Has(t.User, t.Key)) {
 		t.Answer = request.Undecided
 	}
 	if a.Outcome == api.Unknown {
-		r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
+		r.AddDoubt(t)
 	}
 }
 
@@ -401,16 +405,7 @@ func (r *Remote) requeue(t *request.Ticket) {
 	if !t.MaybeDecided {
 		t.PutBack()
 	}
-	at, _ := slices.BinarySearchFunc(r.queue, t, func(a, b *request.Ticket) int {
-		switch {
-		case a.FromShard && !b.FromShard:
-			return -1
-		case !a.FromShard && b.FromShard:
-			return 1
-		}
-		return cmp.Compare(a.Turn, b.Turn)
-	})
-	r.queue = slices.Insert(r.queue, at, t)
+	r.insert(t)
 }
 
 // HandleLinkEnd handles the end of the link to a process: its unanswered requests, which it may have decided, are
@@ -514,9 +509,9 @@ func (r *Remote) drop(t *request.Ticket) {
 		return
 	}
 	if t.MaybeDecided { // perhaps only since it is gone
-		r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
+		r.AddDoubt(t)
 	}
-	r.underway.Leave(t)
+	r.Underway.Leave(t)
 }
 
 // refuseAll refuses all waiting requests. mu is held.
@@ -526,25 +521,4 @@ func (r *Remote) refuseAll(why request.Answer) (over []*request.Ticket) {
 	}
 	r.queue = nil
 	return over
-}
-
-// Refuse implements request.Holder. It returns a, or Undecided if a would deny a claim of the same key that is under
-// way or in doubt. A Remote cannot look claims up.
-func (r *Remote) Refuse(q request.Request, a request.Answer) request.Answer {
-	if q.Key != "" && a.Denies() && (r.underway.Has(&q) || r.cfg.Doubts.Has(q.User, q.Key)) {
-		return request.Undecided
-	}
-	return a
-}
-
-// KnowsOutcome implements request.Holder.
-func (r *Remote) KnowsOutcome() bool { return false }
-
-// Withdrawn implements request.Holder.
-func (r *Remote) Withdrawn(t *request.Ticket) { r.underway.Leave(t) }
-
-// Abandoned implements request.Holder.
-func (r *Remote) Abandoned(t *request.Ticket) {
-	r.underway.Abandon(t)
-	r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
 }

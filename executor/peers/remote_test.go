@@ -52,7 +52,7 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 		full: map[string]bool{}, waiting: map[*request.Ticket]*waiter{},
 	}
 	w.r = NewRemote(RemoteConfig{
-		Shard: 3, UID: "run", Doubts: &w.doubts, Me: "me", IDBase: 1000,
+		Shard: 3, UID: "run", Doubts: &w.doubts, Clock: func() clock.Now { return w.now }, Me: "me", IDBase: 1000,
 		MaxQueue: func() int { return w.queue },
 		Send: func(owner string, e ForwardedRequest) bool {
 			if w.full[owner] {
@@ -313,8 +313,8 @@ func TestRemoteForsaken(t *testing.T) {
 		w.answers(es[0], remoteSold)
 		c.hears(api.Sold)
 		a.hears("")
-		if w.r.Busy() || w.r.underway.Len() != 0 {
-			t.Errorf("those that nobody waits for are still under way: %d", w.r.underway.Len())
+		if w.r.Busy() || w.r.Underway.Len() != 0 {
+			t.Errorf("those that nobody waits for are still under way: %d", w.r.Underway.Len())
 		}
 
 		d := w.offers("d", key)
@@ -511,7 +511,7 @@ func TestRemoteOtherRules(t *testing.T) {
 	es = w.asked("p", "a")
 	gone.ticket.GiveUp()
 	w.answers(es[0], request.Answer{Outcome: api.NotChecked, OtherRules: true})
-	if n := w.r.underway.Len(); n != 0 {
+	if n := w.r.Underway.Len(); n != 0 {
 		t.Errorf("%d are under way", n)
 	}
 }

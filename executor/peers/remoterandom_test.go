@@ -240,10 +240,10 @@ func (c *remoteCrowd) ask(offering *sync.Mutex, user string) {
 		a = c.r.Refuse(request.Request{User: user, Key: "1", Quantity: 1}, request.Answer{Outcome: refused})
 	case c.chance(4):
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(x.number%50)*time.Millisecond)
-		a = t.Wait(ctx)
+		a = wait(ctx, t)
 		cancel()
 	default:
-		a = t.Wait(context.Background())
+		a = wait(context.Background(), t)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,10 +263,10 @@ func TestRemoteAtRandom(t *testing.T) {
 				links: map[string]*crowdLink{}, log: map[identity]int{}, last: -1,
 			}
 			c.r = NewRemote(RemoteConfig{
-				Shard: 3, UID: "run", Doubts: &c.doubt, Me: "me", MaxQueue: func() int { return 200 },
+				Shard: 3, UID: "run", Doubts: &c.doubt, Clock: c.now, Me: "me", MaxQueue: func() int { return 200 },
 				Send: c.send, OfferLocal: c.homes, Refusal: func() request.Answer { return request.Answer{Outcome: api.Standby, RetryAfter: time.Second} },
 			})
-			c.shard = shard.New(shard.Config{Shard: 3, UID: "run", Doubts: &c.doubt, Underway: c.r.Underway(), Forward: func([]*request.Ticket) {}, Clock: c.now, Totals: shard.NewSaleTotals(4), Log: "log"})
+			c.shard = shard.New(shard.Config{Shard: 3, UID: "run", Doubts: &c.doubt, Underway: c.r.Underway, Forward: func([]*request.Ticket) {}, Clock: c.now, Totals: shard.NewSaleTotals(4), Log: "log"})
 			peers := []string{"p", "q"}
 			forever := func(do func()) {
 				c.all.Go(func() {
@@ -366,3 +366,11 @@ func (c *remoteCrowd) check() {
 
 // identity names a request of the crowd.
 type identity struct{ user, key string }
+
+// wait returns the answer to a ticket, or gives up when ctx ends.
+func wait(ctx context.Context, t *request.Ticket) request.Answer {
+	if t.Await(ctx) {
+		return t.Finish()
+	}
+	return t.GiveUp()
+}

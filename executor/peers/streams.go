@@ -33,8 +33,8 @@ type Config struct {
 
 // Dialer returns the function that makes links to peers.
 func Dialer(c Config) Dial {
-	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
-	return func(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error) {
+	refused := &refusals{log: c.Log.With("sale", c.Sale)}
+	return func(ctx context.Context, from, to ownership.Process, receiver LinkReceiver) (Link, error) {
 		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
 		token := l.now()
 		l.shown.Store(&token)
@@ -114,16 +114,11 @@ func (l *link) send(all ...*streampb.Request) bool {
 // indefinitely.
 type refusals struct {
 	log *slog.Logger
-
-	mu sync.Mutex
-	by map[string]string // last logged reason, by address
+	by  sync.Map // of string: last logged reason, by address
 }
 
 func (r *refusals) tell(address, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by[address] != why {
-		r.by[address] = why
+	if last, _ := r.by.Swap(address, why); last != why {
 		r.log.Warn("another process of the sale takes no link from this one", "peer", address, "why", why)
 	}
 }
@@ -177,7 +172,7 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	v := of.(Process).Accept(Peer{ID: hello.GetPeerId(), Address: hello.GetAddress(), Version: hello.GetVersion()}, hello.GetToId(), &replies{send: send})
+	v := of.(Process).Accept(hello.GetPeerId(), hello.GetToId(), &replies{send: send})
 	if v == nil {
 		cancel()
 		return nil, nil

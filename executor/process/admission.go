@@ -1,12 +1,12 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -22,7 +22,7 @@ import (
 // queues the rest. All methods are safe for concurrent use. Its Machine keeps it up to date.
 type Admission struct {
 	sale    string
-	me      peers.Peer
+	me      ownership.Process
 	clock   clock.Clock
 	newKey  func() string // returns a key for a request that has none
 	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
@@ -36,13 +36,14 @@ type Admission struct {
 	draining atomic.Bool
 	doubts   request.Doubts
 	links    peers.Links
-	inbound  inboundLinks
+	inbound  sync.Map      // of *Inbound: the links that peers have made to this process, by the id of the peer
 	came     atomic.Uint64 // claims and settlements of clients
 }
 
 // open admits requests, before the sale is known.
-func (d *Admission) open(me peers.Peer, cfg Config) {
-	d.sale, d.me, d.clock, d.newKey = cfg.Sale, me, cfg.Clock, cfg.Key
+func (d *Admission) open(cfg Config) {
+	d.sale, d.clock, d.newKey = cfg.Sale, cfg.Clock, cfg.Key
+	d.me = ownership.Process{ID: cfg.ID, Address: cfg.Address, Version: cfg.Version}
 	d.away.Store(&request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
 	d.tickets = new(sync.Pool)
@@ -79,7 +80,7 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request
 	}
 	t := d.serving.Load()
 	if t == nil {
-		*a = d.refuse(r, *d.away.Load())
+		*a = d.Refuse(r, *d.away.Load())
 		return nil, nil
 	}
 	i, ok := r.Home(len(t.shards))
@@ -209,12 +210,12 @@ const notRead = ownership.Unread
 // Decline answers a request that is not admitted, with why; but with Unknown, or with the claim, if an
 // earlier request of the same user and key may yet be accepted, or was.
 func (d *Admission) Decline(r request.Request, why api.Outcome) request.Answer {
-	return d.refuse(&r, request.Answer{Outcome: why, RetryAfter: time.Second})
+	return d.Refuse(&r, request.Refusal(why))
 }
 
-// refuse returns the answer to a request that is refused without a look-up of its key, as
+// Refuse returns the answer to a request that is refused without a look-up of its key, as
 // shard.Refuse does, also while this process does not serve.
-func (d *Admission) refuse(r *request.Request, a request.Answer) request.Answer {
+func (d *Admission) Refuse(r *request.Request, a request.Answer) request.Answer {
 	t := d.serving.Load()
 	if t == nil {
 		t = d.left.Load()
@@ -228,20 +229,13 @@ func (d *Admission) refuse(r *request.Request, a request.Answer) request.Answer 
 	return a
 }
 
-// check returns why no sale can answer a request, "" if one can. Who accepts requests from outside
-// checks that names consist of letters.
+// check returns why no sale can answer a request, "" if one can.
 func check(r *request.Request) string {
 	switch {
 	case !r.IsClaim():
 		return ""
-	case len(r.User) == 0 || len(r.User) > api.MaxUser:
-		return fmt.Sprintf("a user is named by 1 to %d bytes", api.MaxUser)
-	case !utf8.ValidString(r.User):
-		return "a user is named by UTF-8 text"
 	case len(r.Key) > api.MaxKey:
 		return fmt.Sprintf("a key has at most %d bytes", api.MaxKey)
-	case r.Quantity < 1 || r.Quantity > api.MaxQuantity:
-		return fmt.Sprintf("a quantity is 1 to %d", api.MaxQuantity)
 	case r.Units != nil && (r.Adjacent || int64(len(r.Units)) != r.Quantity):
 		return "whoever names units asks for as many, and not for adjacent ones"
 	}
@@ -250,8 +244,11 @@ func check(r *request.Request) string {
 			return "units are named by their numbers, from 1 on, in ascending order and each once"
 		}
 	}
+	if err := cmp.Or(api.CheckUser(r.User), api.CheckQuantity(r.Quantity)); err != nil {
+		return err.Error()
+	}
 	return ""
 }
 
 // Me names this process to its peers.
-func (d *Admission) Me() peers.Peer { return d.me }
+func (d *Admission) Me() ownership.Process { return d.me }

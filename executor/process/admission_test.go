@@ -29,12 +29,12 @@ func TestCheckAtTheBounds(t *testing.T) {
 	}{
 		"the least":                    {Request{User: "u", Quantity: 1}, ""},
 		"the most":                     {Request{User: strings.Repeat("u", api.MaxUser), Key: strings.Repeat("k", api.MaxKey), Quantity: api.MaxQuantity}, ""},
-		"no user":                      {Request{Quantity: 1}, "a user is named by 1 to 255 bytes"},
-		"a longer user":                {Request{User: strings.Repeat("u", api.MaxUser+1), Quantity: 1}, "a user is named by 1 to 255 bytes"},
-		"no text":                      {Request{User: "\xff", Quantity: 1}, "a user is named by UTF-8 text"},
+		"no user":                      {Request{Quantity: 1}, "user: must not be empty"},
+		"a longer user":                {Request{User: strings.Repeat("u", api.MaxUser+1), Quantity: 1}, "user: 256 bytes are too many, at most 255"},
+		"no text":                      {Request{User: "\xff", Quantity: 1}, "user: must be UTF-8"},
 		"a longer key":                 {Request{User: "u", Key: strings.Repeat("k", api.MaxKey+1), Quantity: 1}, "a key has at most 255 bytes"},
-		"no quantity":                  {Request{User: "u"}, "a quantity is 1 to 1000"},
-		"a larger quantity":            {Request{User: "u", Quantity: api.MaxQuantity + 1}, "a quantity is 1 to 1000"},
+		"no quantity":                  {Request{User: "u"}, "quantity: must be from 1 to 1000"},
+		"a larger quantity":            {Request{User: "u", Quantity: api.MaxQuantity + 1}, "quantity: must be from 1 to 1000"},
 		"a key of any bytes":           {Request{User: "u", Key: "\xff\x00", Quantity: 1}, ""},
 		"units":                        {Request{User: "u", Quantity: 3, Units: []int64{1, 2, 9}}, ""},
 		"adjacent units":               {Request{User: "u", Quantity: 3, Adjacent: true}, ""},
@@ -354,7 +354,7 @@ func TestAdmissionStalls(t *testing.T) {
 // TestAdmissionRefuses says unknown, while nobody serves, to whoever may have been
 // accepted, and to nobody else.
 func TestAdmissionRefuses(t *testing.T) {
-	d := process.New(process.Config{Sale: "sale", Me: []byte("me"), Key: func() string { return "new" }})
+	d := process.New(process.Config{Config: ownership.Config{Sale: "sale"}, Me: []byte("me"), Key: func() string { return "new" }})
 	d.Doubts().Add(saletest.UID, 0, "ann", "1")
 	d.Doubts().Add(saletest.UID, 0, "bob", request.AnyKey)
 	for name, test := range map[string]struct {
@@ -369,7 +369,7 @@ func TestAdmissionRefuses(t *testing.T) {
 		"what denies no claim":  {"ann", "1", api.KeyReused, api.KeyReused},
 		"a request that is bad": {"ann", "1", api.BadRequest, api.BadRequest},
 	} {
-		if a := d.Refuse(Request{User: test.user, Key: test.key, Quantity: 1}, Answer{Outcome: test.a}); a.Outcome != test.want {
+		if a := d.Refuse(&Request{User: test.user, Key: test.key, Quantity: 1}, Answer{Outcome: test.a}); a.Outcome != test.want {
 			t.Errorf("%s: %+v, want %s", name, a, test.want)
 		}
 	}

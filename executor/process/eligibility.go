@@ -202,17 +202,14 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r *request.Requ
 	digest := user.Digest()
 	copy(by.Ruling.Attributes[:], digest[:])
 	if by.Priority, err = set.Priority(&in); err != nil {
-		e.count("", "priority_"+priorityReason(err))
+		reason := rules.Failed
+		if p, ok := errors.AsType[*rules.PriorityError](err); ok {
+			reason = p.Reason
+		}
+		e.count("", "priority_"+reason.String())
 		by.Priority = rules.Last
 	}
 	return by, request.Answer{}
-}
-
-func priorityReason(err error) string {
-	if p := (*rules.PriorityError)(nil); errors.As(err, &p) {
-		return p.Reason.String()
-	}
-	return rules.Failed.String()
 }
 
 // lookup returns the rules, and the attributes of a user.

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -488,7 +489,8 @@ func TestListedHasOneByNow(t *testing.T) {
 	p.ask("ann", "1").want(t, api.Sold)
 	x := request.NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, w.now.Mono)
 	p.tell(0, shard.GrabsDone{At: w.now, Fill: 1, Short: []*request.Ticket{x}})
-	if a := x.Wait(t.Context()); a.Outcome != api.Sold || !a.Replayed {
+	x.Await(t.Context())
+	if a := x.Finish(); a.Outcome != api.Sold || !a.Replayed {
 		t.Errorf("%+v", a)
 	}
 }
@@ -518,7 +520,10 @@ func TestListedHasNone(t *testing.T) {
 			p := w.first
 			test.begin(w, p)
 			var said []string
-			p.p.Intercept(func(m shard.Message, next func(shard.Message)) { said = append(said, m.String()); next(m) })
+			p.p.Intercept(func(m shard.Message, next func(shard.Message)) {
+				said = append(said, fmt.Sprint(m.Kind, " from shard ", m.From))
+				next(m)
+			})
 			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 			if !slices.Contains(said, "none from shard 0") {
 				t.Errorf("it says %q", said)

@@ -24,27 +24,18 @@ type Inbound struct {
 	over atomic.Bool
 
 	mu       sync.Mutex
-	underway map[uint64]*inboundRequest // by id
+	underway map[uint64]*request.Ticket // by id: requests without an answer; nil: not queued yet
 }
 
-// inboundLinks are the links that peers have made to this process, by the id of the peer.
-type inboundLinks struct {
-	mu  sync.Mutex
-	all map[string]*Inbound
-}
-
-// inboundRequest is a request of a peer that has no answer yet.
-type inboundRequest struct {
-	ticket *request.Ticket // under which it waits; nil: it is not queued yet
-	gone   bool            // nobody waits for the answer any more
-}
+// givenUp is the ticket of a request that was given up before it was queued.
+var givenUp = new(request.Ticket)
 
 // Register registers a request that Serve will decide later, so that it can be given up before.
 func (v *Inbound) Register(id uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.underway[id] == nil {
-		v.underway[id] = new(inboundRequest)
+	if _, known := v.underway[id]; !known {
+		v.underway[id] = nil
 	}
 }
 
@@ -60,12 +51,12 @@ func (v *Inbound) end(id uint64) {
 func (v *Inbound) queued(id uint64, t *request.Ticket) (withdrawn bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	x := v.underway[id]
-	if x == nil {
+	before, ok := v.underway[id]
+	if !ok {
 		return false
 	}
-	x.ticket = t
-	return x.gone && v.withdraw(id, x)
+	v.underway[id] = t
+	return before == givenUp && v.withdraw(id, t)
 }
 
 // giveUp gives up a request. It returns the ticket that has been withdrawn for that; nil: there is none
@@ -73,20 +64,20 @@ func (v *Inbound) queued(id uint64, t *request.Ticket) (withdrawn bool) {
 func (v *Inbound) giveUp(id uint64) *request.Ticket {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	x := v.underway[id]
-	if x == nil {
-		return nil
+	switch t, ok := v.underway[id]; {
+	case !ok || t == givenUp:
+	case t == nil:
+		v.underway[id] = givenUp
+	case v.withdraw(id, t):
+		return t
 	}
-	if x.gone = true; x.ticket == nil || !v.withdraw(id, x) {
-		return nil
-	}
-	return x.ticket
+	return nil
 }
 
 // withdraw withdraws a request that is not being decided yet. mu is held, so that the
 // ticket is not given back meanwhile; no other lock is taken under it.
-func (v *Inbound) withdraw(id uint64, x *inboundRequest) bool {
-	if !x.ticket.Withdraw() {
+func (v *Inbound) withdraw(id uint64, t *request.Ticket) bool {
+	if !t.Withdraw() {
 		return false
 	}
 	delete(v.underway, id)
@@ -103,17 +94,10 @@ func (m *Machine) Accept(from, to string, back peers.Replies) *Inbound {
 	if to != "" && to != m.me.ID {
 		return nil
 	}
-	fresh := &Inbound{d: &m.Admission, from: from, back: back, underway: make(map[uint64]*inboundRequest)}
-	links := &m.inbound
-	links.mu.Lock()
-	defer links.mu.Unlock()
-	if links.all == nil {
-		links.all = make(map[string]*Inbound)
+	fresh := &Inbound{d: &m.Admission, from: from, back: back, underway: make(map[uint64]*request.Ticket)}
+	if before, ok := m.inbound.Swap(from, fresh); ok {
+		before.(*Inbound).over.Store(true)
 	}
-	if before := links.all[from]; before != nil {
-		before.over.Store(true)
-	}
-	links.all[from] = fresh
 	return fresh
 }
 
@@ -123,14 +107,7 @@ func (m *Machine) Accept(from, to string, back peers.Replies) *Inbound {
 func (v *Inbound) Over() bool { return v.over.Load() }
 
 // Gone ends the link.
-func (v *Inbound) Gone() {
-	links := &v.d.inbound
-	links.mu.Lock()
-	defer links.mu.Unlock()
-	if links.all[v.from] == v {
-		delete(links.all, v.from)
-	}
-}
+func (v *Inbound) Gone() { v.d.inbound.CompareAndDelete(v.from, v) }
 
 // Serve decides a forwarded request. If this process owns the shard it is answered, otherwise bounced:
 // a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none, if

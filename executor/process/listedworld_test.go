@@ -20,6 +20,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/saletest"
 	"salectl/sim/stepped"
 	"salectl/spec"
@@ -136,8 +137,10 @@ func (w *listedWorld) process(name string) *listedProcess {
 		nodes = append(nodes, n.Name())
 	}
 	p := &listedProcess{w: w, p: stepped.New(stepped.Config{
-		Sale: "listed", Address: name + ":1", Nodes: []string{"lock"}, Lists: nodes, Me: fmt.Appendf(nil, "%-8.8s", name),
-		Token: mint("token"), Key: mint("key"), Jitter: func() float64 { return 0.5 }, Queue: w.queue, Sizes: w.sizes,
+		Config: ownership.Config{
+			Sale: "listed", Address: name + ":1", Nodes: []string{"lock"}, Lists: nodes, Token: mint("token"), Jitter: func() float64 { return 0.5 },
+		},
+		Me: fmt.Appendf(nil, "%-8.8s", name), Key: mint("key"), Queue: w.queue, Sizes: w.sizes,
 	})}
 	w.all = append(w.all, p)
 	return p

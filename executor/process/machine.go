@@ -25,8 +25,8 @@
 //	any       Drain -> draining    requests are refused, or go to peers; the session ends and no other begins
 //
 // The files, each using only those below it: machine.go (Advance), problems.go, traffic.go; inbound.go
-// (requests of peers); request.go (requests of this process); admission.go (the gate); pending.go; status.go,
-// holds.go, place.go; session.go; eligibility.go (rules), ranks.go, links.go.
+// (requests of peers); request.go (requests of this process); admission.go (the gate); status.go (what others
+// read); session.go; eligibility.go (rules).
 package process
 
 import (
@@ -46,24 +46,17 @@ import (
 	"salectl/executor/shard"
 )
 
-// Config configures a Machine. Lists is for engine redis only. Version, Standby, Queue, Sizes, Bounds,
-// Users, Notify, Ruled and Committed may be empty; all other fields are required.
+// Config configures a Machine, which sets ID. Queue, Sizes, Bounds, Users, Notify, Ruled and Committed may
+// be empty, and what may be so in ownership.Config; all other fields are required.
 type Config struct {
-	Sale    string      // the name
-	Address string      // where this process answers claims, for others to read; without spaces
-	Version string      // of the program: processes of the newest version own shards first
-	Standby bool        // this process owns no shard
-	Nodes   []string    // the names of the lock nodes
-	Lists   []string    // the names of the nodes that keep lists
-	Queue   int         // bounds the requests that wait on one shard; 0: DefaultQueue
-	Me      []byte      // 8 bytes, new at each start of a process; commits name it by them
-	Clock   clock.Clock // of requests and shards
-	Token   func() string
-	Key     func() string  // returns a new key for a request that has none
-	Jitter  func() float64 // from 0 to below 1
-	Sizes   lists.Sizes    // of the calls about lists; 0: the usual ones
-	Bounds  ledger.Bounds  // of commits; 0: the usual ones
-	Users   OpenUsers      // opens the attributes of users; nil: the rules of the sale read none
+	ownership.Config
+	Queue  int           // bounds the requests that wait on one shard; 0: DefaultQueue
+	Me     []byte        // 8 bytes, new at each start of a process; commits name it by them
+	Clock  clock.Clock   // of requests and shards
+	Key    func() string // returns a new key for a request that has none
+	Sizes  lists.Sizes   // of the calls about lists; 0: the usual ones
+	Bounds ledger.Bounds // of commits; 0: the usual ones
+	Users  OpenUsers     // opens the attributes of users; nil: the rules of the sale read none
 
 	Notify    func()                     // as in shard.SaleTotals and shard.RemoteConfig
 	Ruled     func(rule, result string)  // counts the results of rules; nil: nobody counts
@@ -95,7 +88,6 @@ type Machine struct {
 	// the sale's log cannot be followed any more.
 	session  *session
 	sessions uint64 // sessions so far
-	meters
 	watch
 }
 
@@ -104,12 +96,9 @@ func New(cfg Config) *Machine {
 	if cfg.Queue == 0 {
 		cfg.Queue = DefaultQueue
 	}
-	m := &Machine{cfg: cfg}
-	m.open(peers.Peer{ID: fmt.Sprintf("%x", cfg.Me), Address: cfg.Address, Version: cfg.Version}, cfg)
-	m.Ownership = ownership.New(ownership.Config{
-		Sale: cfg.Sale, ID: m.me.ID, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby,
-		Nodes: cfg.Nodes, Lists: cfg.Lists, Token: cfg.Token, Jitter: cfg.Jitter,
-	})
+	cfg.ID = fmt.Sprintf("%x", cfg.Me)
+	m := &Machine{cfg: cfg, Ownership: ownership.New(cfg.Config)}
+	m.open(cfg)
 	return m
 }
 
@@ -285,7 +274,6 @@ func (m *Machine) Drain(now clock.Now) {
 // ShardEnded removes a shard whose machine has ended because of why, and of which no call is under way.
 func (m *Machine) ShardEnded(now clock.Now, i int, why error) {
 	m.session.close(i)
-	delete(m.meters.shards, i)
 	m.Ownership.ShardEnded(now, i)
 	m.foundBroken(i, why)
 }
@@ -297,7 +285,7 @@ func (m *Machine) end(why api.Outcome) {
 		m.sold.Store(m.session.declared.Load())
 	}
 	m.session.release(here(why))
-	m.session, m.meters.shards = nil, nil
+	m.session = nil
 }
 
 // Stop stops the shards of the session.

@@ -38,6 +38,7 @@ type session struct {
 	redPackets
 	runningShards
 	newest
+	meters
 
 	ranks   atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
 	drawn   atomic.Pointer[draw.Status] // the draw by the sale's log; nil: the sale is none
@@ -76,7 +77,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), granted: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
 		links: &d.links, away: func() request.Answer { return *d.away.Load() },
-		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)},
+		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)}, meters: meters{shards: make([]meter, n)},
 	}
 	t.totals.Notify = own.Notify
 	t.depth.Store(int64(cfg.Queue))
@@ -96,7 +97,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t.cfg = cfg
 	for i := range n {
 		t.remotes = append(t.remotes, peers.NewRemote(peers.RemoteConfig{
-			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: d.me.ID, IDBase: first,
+			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Clock: cfg.Clock, Me: d.me.ID, IDBase: first,
 			MaxQueue:   func() int { return int(t.depth.Load()) },
 			Send:       d.links.Forward,
 			OfferLocal: t.home(i),
@@ -149,7 +150,7 @@ func (t *session) carry(m shard.Message) {
 func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
 	cfg := t.cfg
 	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
-	cfg.Queue, cfg.Underway = int(t.depth.Load()), t.remotes[i].Underway()
+	cfg.Queue, cfg.Underway = int(t.depth.Load()), t.remotes[i].Underway
 	cfg.Forward = func(ts []*request.Ticket) { t.remotes[i].OfferFirst(cfg.Clock(), ts) }
 	if len(t.batchers) > 0 {
 		cfg.Node = t.node(i)
@@ -198,6 +199,7 @@ func (t *session) close(i int) {
 		}
 		t.shards[i].CompareAndSwap(s, nil)
 		t.totals.Leave(i)
+		t.meters.shards[i] = meter{}
 		delete(t.running, i)
 	}
 }
@@ -422,4 +424,45 @@ func stallKind(stall *shard.Stall) *status.Kind {
 // here returns the answer to requests that a session ends.
 func here(why api.Outcome) request.Answer {
 	return request.Answer{Outcome: why, RetryAfter: time.Second}
+}
+
+// ranks are those of a draw, once all are published.
+type ranks struct {
+	shards []shard.Ranked // by shard
+	has    map[request.ClaimID]bool
+}
+
+func ranksOf(sale *ledger.Sale) *ranks {
+	r := &ranks{shards: make([]shard.Ranked, sale.Shards()), has: make(map[request.ClaimID]bool, len(sale.Ranks()))}
+	for i, at := range sale.Ranks() {
+		r.shards[at.Shard] = append(r.shards[at.Shard], shard.Award{Rank: int64(i) + 1, Slot: at.Slot, Index: at.Index})
+		r.has[request.ClaimID{Shard: at.Shard, Slot: at.Slot, Index: at.Index}] = true
+	}
+	return r
+}
+
+// followDraw updates the status of a draw by the sale's log.
+func (t *session) followDraw(sale *ledger.Sale) {
+	if sale.Draw() != nil && sale.Next() != t.drawnAt {
+		t.drawnAt = sale.Next()
+		t.drawn.Store(ledger.DrawStatus(sale))
+	}
+}
+
+// markNotDrawn corrects the state of entries that have no rank: they have not won. Those with a rank
+// that has no unit may yet get one.
+func (r *ranks) markNotDrawn(a *request.Answer) {
+	if a.Outcome == api.Entered && !r.has[a.Claim.ID] {
+		a.Outcome = api.NotDrawn
+	}
+	r.markClaim(&a.Claim)
+	for i := range a.Claims {
+		r.markClaim(&a.Claims[i])
+	}
+}
+
+func (r *ranks) markClaim(c *request.Claim) {
+	if c.State == api.Entered && !r.has[c.ID] {
+		c.State = api.NotDrawn
+	}
 }

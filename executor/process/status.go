@@ -71,8 +71,8 @@ func (d *Admission) Ready() error {
 		case s == nil && (t.links.To(owner.Owner) == nil || !votes && !h.holds(i)):
 			// While a shard moves it has no known owner for a moment. That is no problem.
 			missing = append(missing, i)
-		case s == nil && known[i].Load.Stuck != "" && stuck == "":
-			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", known[i].Load.Stuck, i, len(t.shards), owner.Address)
+		case s == nil && known[i].Stuck != "" && stuck == "":
+			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", known[i].Stuck, i, len(t.shards), owner.Address)
 		case s == nil:
 		case !s.Serves():
 			return fmt.Errorf("shard %d is being taken over", i)
@@ -144,23 +144,21 @@ func (d *Admission) Status() Status {
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
 		known := &all[i]
-		var one shard.Status
+		one := shard.Status{Report: shard.Report{Shard: i}}
 		switch {
 		case s != nil && s.Serves():
 			one = s.Status()
 			one.NoLease = !s.May(now)
 			v.Sells = v.Sells || !one.NoLease && one.Stall == nil
-		case s == nil && known.Known && owner.Owner != "":
-			one = shard.StatusOf(i, known.Next, known.Totals)
-			one.Queue, one.NextRelease = known.Load.Queue, known.Release
+		case s == nil && known.Next > 0 && owner.Owner != "":
+			one.Report = *known
 			one.Paid = settings.GetPayment() != nil || !settings.GetDraw() && one.Outcomes != ledger.Outcomes{}
-			one.Stuck = known.Load.Stuck == status.Ledger
-			one.NoLease = known.Load.Stuck != "" && !one.Stuck || !votes && !h.holds(i)
-			v.Sells = v.Sells || h.holds(i) && known.Load.Stuck == "" // as far as is known here
+			one.NoLease = known.Stuck != "" && known.Stuck != status.Ledger || !votes && !h.holds(i)
+			v.Sells = v.Sells || h.holds(i) && known.Stuck == "" // as far as is known here
 		default:
-			one.Shard, one.Unknown, v.Away = i, true, d.away.Load().Outcome
+			one.Unknown, v.Away = true, d.away.Load().Outcome
 		}
-		one.Load = known.Load.PerSecond
+		one.PerSecond = known.PerSecond
 		one.Owner = ""
 		if !one.Unknown || s == nil && h.holds(i) { // else it is the address of the last owner
 			one.Owner = owner.Address
@@ -246,4 +244,107 @@ func (h *health) noMajority() status.Problem {
 		}
 	}
 	return status.Problem{Kind: status.Quorum, Why: strings.Join(all, "; ")}
+}
+
+// Place is where the claims of some users are decided.
+type Place struct {
+	Shard, Shards int    // Shards is 0 where it is not known
+	Owner         string // the address of the process; "": it is not known
+}
+
+// Place returns where a user's claims are decided.
+func (d *Admission) Place(user string) Place {
+	t := d.serving.Load()
+	if t == nil {
+		return Place{}
+	}
+	return t.place(spec.HomeShard(user, len(t.shards)))
+}
+
+// PlaceOf returns where the claims of a shard are decided.
+func (d *Admission) PlaceOf(shard int) Place {
+	t := d.serving.Load()
+	if t == nil || shard < 0 || shard >= len(t.shards) {
+		return Place{}
+	}
+	return t.place(shard)
+}
+
+// place is where the claims of a shard are decided.
+func (t *session) place(i int) Place {
+	if t.local(i) != nil {
+		return Place{Shard: i, Shards: len(t.shards), Owner: t.cfg.Address}
+	}
+	return Place{Shard: i, Shards: len(t.shards), Owner: t.remotes[i].Route().Address}
+}
+
+// HoldsSeen is a position in the holds of a sale. The zero value is before all of them.
+type HoldsSeen struct {
+	session *session
+	shards  []shardSeen
+}
+
+// shardSeen is a position in the holds of a shard.
+type shardSeen struct {
+	shard *shard.Shard // nil: it is another process's
+	next  int          // the claim to go on with
+}
+
+// holdsAtOnce is how many claims of a shard are read under its lock: it takes some hundred
+// microseconds, during which no commit is applied.
+const holdsAtOnce = 256
+
+// NewHolds returns claims behind seen that are held, or that have expired or were cancelled and whose
+// release is after since, and advances seen. It reads a bounded number of claims of each shard, so that
+// no shard waits for long: more reports that there are others to read. anew reports that this process
+// has begun to serve the sale, or has stopped: what was read before is void.
+func (d *Admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []shard.Hold, anew, more bool) {
+	t := d.serving.Load()
+	if t != seen.session {
+		anew = true
+		*seen = HoldsSeen{session: t}
+		if t != nil {
+			seen.shards = make([]shardSeen, len(t.shards))
+		}
+	}
+	for i := range seen.shards {
+		x := &seen.shards[i]
+		if s := t.local(i); s != x.shard {
+			*x = shardSeen{shard: s}
+		}
+		if x.shard == nil || !x.shard.Serves() {
+			continue // it may not have read all of its log yet
+		}
+		some, next := x.shard.HoldsFrom(x.next, holdsAtOnce, since)
+		more = more || next-x.next == holdsAtOnce
+		holds, x.next = append(holds, some...), next
+	}
+	return holds, anew, more
+}
+
+// Unpaid returns a claim as the ledger has it, if it is held, has expired or was cancelled,
+// and this process serves the sale.
+func (d *Admission) Unpaid(id request.ClaimID) (shard.Hold, bool) {
+	t := d.serving.Load()
+	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 {
+		return shard.Hold{}, false
+	}
+	s := t.local(id.Shard)
+	if s == nil || !s.Serves() {
+		return shard.Hold{}, false
+	}
+	return s.Unpaid(id)
+}
+
+// Declared returns what the newest generation declares, if this process serves the sale. Otherwise
+// it returns false, and what the run had declared whose end this process has seen, if it has.
+func (d *Admission) Declared() (spec.Sale, bool) {
+	t, sold := d.serving.Load(), d.sold.Load()
+	switch {
+	case t == nil && sold != nil:
+		return *sold, false
+	case t == nil:
+		return spec.Sale{}, false
+	}
+	return *t.declared.Load(), true
 }

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/saletest"
 	"salectl/sim/stepped"
 	"salectl/spec"
@@ -102,8 +103,8 @@ func (w *steppedWorld) process(name string) *steppedProcess {
 		return func() string { w.keys++; return fmt.Sprint(name, kind, w.keys) }
 	}
 	cfg := stepped.Config{
-		Sale: "stepped", Address: name + ":1", Nodes: w.names, Me: fmt.Appendf(nil, "%-8.8s", name),
-		Token: mint("token"), Key: mint("key"), Jitter: w.random.Float64,
+		Config: ownership.Config{Sale: "stepped", Address: name + ":1", Nodes: w.names, Token: mint("token"), Jitter: w.random.Float64},
+		Me:     fmt.Appendf(nil, "%-8.8s", name), Key: mint("key"),
 	}
 	if w.tune != nil {
 		w.tune(&cfg)

@@ -11,10 +11,10 @@ import (
 // The rates of requests of a process and its shards, over some seconds. The machine samples their
 // counts once a second.
 
-// meters are a machine's.
+// meters are a session's.
 type meters struct {
-	at       time.Duration  // monotonic: of the last sample; 0: there is none
-	shards   map[int]*meter // of those that run here
+	at       time.Duration // monotonic: of the last sample; 0: there is none
+	shards   []meter       // empty where no machine runs here
 	requests meter
 	forwards meter
 }
@@ -48,25 +48,17 @@ func (m *meter) sample(now time.Duration, count uint64) *float64 {
 // measure samples all counts, once a second.
 func (m *Machine) measure(now clock.Now) {
 	t := m.session
-	if t == nil || m.meters.at != 0 && now.Mono < m.meters.at+meterEvery {
+	if t == nil || t.meters.at != 0 && now.Mono < t.meters.at+meterEvery {
 		return
 	}
-	m.meters.at = now.Mono
-	if m.meters.shards == nil {
-		m.meters.shards = make(map[int]*meter)
-	}
+	t.meters.at = now.Mono
 	for i, s := range t.running {
-		if !s.Serves() {
-			continue
+		if s.Serves() {
+			rate := t.meters.shards[i].sample(now.Mono, s.Decided())
+			t.totals.Measured(i, shard.Load{PerSecond: rate, Queue: s.Waiting(), Stuck: m.stuck(now, s)})
 		}
-		of := m.meters.shards[i]
-		if of == nil {
-			of = new(meter)
-			m.meters.shards[i] = of
-		}
-		t.totals.Measured(i, shard.Load{PerSecond: of.sample(now.Mono, s.Decided()), Queue: s.Waiting(), Stuck: m.stuck(now, s)})
 	}
-	came, passed := m.requests.sample(now.Mono, m.came.Load()), m.forwards.sample(now.Mono, m.links.Answered.Load())
+	came, passed := t.requests.sample(now.Mono, m.came.Load()), t.forwards.sample(now.Mono, m.links.Answered.Load())
 	if came != nil {
 		m.Ownership.SetTraffic(ownership.Traffic{Came: *came, Passed: *passed})
 	}

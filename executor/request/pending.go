@@ -19,7 +19,7 @@ type Pending struct {
 	logCompletePeriod atomic.Uint64 // the last period above 0; see ForgetDoubts
 }
 
-// PendingConfig is the configuration of Pending. All fields but Forwards are required.
+// PendingConfig is the configuration of Pending. All fields but Forwards and Listed are required.
 type PendingConfig struct {
 	Decider  Decider
 	Number   int       // of the shard
@@ -28,6 +28,7 @@ type PendingConfig struct {
 	Doubts   *Doubts
 	Clock    clock.Clock
 	Forwards bool // tickets are forwarded where another process is to decide them
+	Listed   bool // a list gives the shard's units
 }
 
 // Decider is what Pending reads of the shard that decides its requests. All methods are safe for concurrent
@@ -39,10 +40,8 @@ type Decider interface {
 	Serves() bool
 	// May reports whether this process may append to the shard.
 	May(now clock.Now) bool
-	// MayHave reports whether a list may have given a user a unit that the log lacks. MayLack reports
-	// whether the log may lack any unit that a list gave.
+	// MayHave reports whether a list may have given a user a unit that the log lacks.
 	MayHave(user string) bool
-	MayLack() bool
 }
 
 // NewPending returns Pending without requests.
@@ -52,10 +51,13 @@ func NewPending(c PendingConfig) *Pending {
 	return p
 }
 
+// Hold adds a ticket to the table Underway, if it came with a key.
+func (p *Pending) Hold(t *Ticket) { p.Underway.Hold(t, &p.self) }
+
 // Enter adds a ticket that is being queued on the shard to the table Underway. The caller holds the lock of
 // the queue: tickets of one key are answered in the order in which they have entered.
 func (p *Pending) Enter(t *Ticket) {
-	p.Underway.Hold(t, &p.self)
+	p.Hold(t)
 	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // one that has waited for a peer was taken: it may be withdrawn again
 }
 
@@ -178,7 +180,7 @@ func (p *Pending) endsDoubts(a Answer) bool {
 // lack grabs of the list. The shard queue's record of these grabs ends with the session; the doubt
 // outlives the session.
 func (p *Pending) KeepInDoubt(user, key string) {
-	if p.Decider.MayLack() {
+	if p.mayLack() {
 		p.Doubts.Add(p.UID, p.Number, user, key)
 	}
 }
@@ -187,7 +189,7 @@ func (p *Pending) KeepInDoubt(user, key string) {
 // list may have given the user a unit that the log lacks, because this process has not filled the list yet.
 // The caller then queues the request, and the list decides.
 func (p *Pending) ListMayContradict(a *Answer) bool {
-	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.Decider.MayLack() && p.logCompletePeriod.Load() == 0
+	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.mayLack() && p.logCompletePeriod.Load() == 0
 }
 
 // Withdrawn implements Holder.
@@ -211,8 +213,8 @@ func (p *Pending) KnowsOutcome() bool {
 	return p.Decider.Serves() && (p.logCompletePeriod.Load() != 0 || p.drained.Load())
 }
 
-// Drained reports whether the shard's list is off, and the log has all that it gave.
-func (p *Pending) Drained() bool { return p.drained.Load() }
+// mayLack reports whether the log may lack units that a list gave.
+func (p *Pending) mayLack() bool { return p.Listed && !p.drained.Load() }
 
 // ForgetDoubts publishes the engine's drained and logCompletePeriod. If the engine is drained, or the
 // period has changed, it forgets the shard's doubts: the log has the claims that were in doubt, or never

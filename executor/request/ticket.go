@@ -65,10 +65,9 @@ type keyEntry struct {
 // guards it, except forwarder.
 type Forwarding struct {
 	ForwardID    uint64        // its id there; 0: it was never forwarded
-	Turn         uint64        // in the order of arrival
+	Turn         uint64        // in the order in which the requests are forwarded
 	WaitsSince   time.Duration // monotonic: since when it waits for an owner
 	MaybeDecided bool          // another process may have decided it
-	FromShard    bool          // it was queued on a shard of this process before
 	Cancelled    bool          // the requester gave up while the request was forwarded: it is forwarded to no other process
 
 	forwarder atomic.Pointer[Forwarder] // what has forwarded it; nil: nothing
@@ -179,7 +178,7 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
 	}
 	t.QueuedAt, t.Op, t.SentToList, t.keyless, t.fromPeer, t.Answer = now, 0, false, false, false, Answer{}
-	t.ForwardID, t.Turn, t.WaitsSince, t.MaybeDecided, t.FromShard, t.Cancelled = 0, 0, 0, false, false, false
+	t.ForwardID, t.Turn, t.WaitsSince, t.MaybeDecided, t.Cancelled = 0, 0, 0, false, false
 	t.retained, t.abandoned = false, false
 	t.forwarder.Store(nil)
 	t.state.Store(ticketWaiting)
@@ -211,16 +210,8 @@ type WaiterFunc func()
 // Answered implements Waiter.
 func (f WaiterFunc) Answered() { f() }
 
-// OnAnswer sets w to be called when the ticket has its answer, instead of the signal for Wait.
+// OnAnswer sets w to be called when the ticket has its answer, instead of the signal for Await.
 func (t *Ticket) OnAnswer(w Waiter) { t.waiter = w }
-
-// Wait returns the answer, or gives up when ctx ends.
-func (t *Ticket) Wait(ctx context.Context) Answer {
-	if t.Await(ctx) {
-		return t.Finish()
-	}
-	return t.GiveUp()
-}
 
 // Await waits for the answer, and returns false if ctx ends first.
 func (t *Ticket) Await(ctx context.Context) bool {
@@ -285,11 +276,6 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 	}
 	return t.ForRequester(in.Refuse(t.Request, a))
 }
-
-// OtherRules reports whether the request was refused because the rules in force are not those that admitted
-// it: the caller has the rules in force decide on it and repeats it; see Repeat. The ticket must have its
-// answer.
-func (t *Ticket) OtherRules() bool { return t.Answer.OtherRules }
 
 // Repeat returns the request of a ticket with the answer OtherRules, to be decided again. The ticket
 // stays in the table Underway, so that no other request of its key is denied what this one may yet

@@ -31,7 +31,7 @@ func TestTicket(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := fresh()
 			test.before(k)
-			if got := k.Wait(test.ctx); got.Outcome != test.want {
+			if got := wait(test.ctx, k); got.Outcome != test.want {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -72,7 +72,7 @@ func TestTicket(t *testing.T) {
 			}()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if got := k.Wait(ctx); got.Outcome != api.Sold {
+			if got := wait(ctx, k); got.Outcome != api.Sold {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -92,4 +92,12 @@ func TestTicket(t *testing.T) {
 			t.Errorf("%+v", again)
 		}
 	})
+}
+
+// wait returns the answer to a ticket, or gives up when ctx ends.
+func wait(ctx context.Context, t *Ticket) Answer {
+	if t.Await(ctx) {
+		return t.Finish()
+	}
+	return t.GiveUp()
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,12 +75,17 @@ func (s *Shard) applyEffects(e Effects) {
 	}
 	now := s.Clock()
 	stall := s.seq.stall(now)
-	s.ForgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompletePeriod()) // before the node is called under a new fill
-	if list, ok := s.seq.engine.(*listEngine); ok {
+	if list := s.seq.list; list == nil {
+		period := uint64(0)
+		if s.seq.mode == serving {
+			period = 1
+		}
+		s.ForgetDoubts(false, period)
+	} else {
+		s.ForgetDoubts(list.drained(), list.period()) // before the node is called under a new fill
 		s.nodeQueue.ApplyEffects(now, list.effects(now, e))
-	}
-	if stall == nil {
-		stall = s.nodeQueue.Stall(now)
+		s.listReady.Store(list.drained() || list.period() != 0)
+		stall = cmp.Or(stall, s.nodeQueue.State(now).Stall)
 	}
 	s.setBack.Store(int64(s.seq.setBack))
 	s.serving.Store(s.seq.mode == serving)
@@ -91,7 +97,9 @@ func (s *Shard) applyEffects(e Effects) {
 func (s *Shard) close() {
 	s.serving.Store(false)
 	s.inbox.close(s.seq.refusal)
-	s.nodeQueue.ShutDown(s.seq.refusal)
+	if s.Listed {
+		s.nodeQueue.ShutDown(s.seq.refusal)
+	}
 	s.collect()
 	s.deliverAnswered(s.seq.next(s.Clock()).answered)
 	s.seq.transfers.leaveTotals()

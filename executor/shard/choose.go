@@ -47,7 +47,7 @@ func notFound(t *request.Ticket) request.Answer {
 func (x *transfers) mayFind(t *request.Ticket) bool {
 	answered := func(shard int) bool { return t.Search != nil && t.Search.None[shard] }
 	return slices.ContainsFunc(x.unitRequests, func(r unitRequest) bool { return !answered(r.shard) }) ||
-		x.totals.anyOtherHas(x.shard, t.MinUnits(), answered)
+		slices.ContainsFunc(x.totals.withUnits(x.shard, t.MinUnits()), func(r unitRequest) bool { return !answered(r.shard) })
 }
 
 // awaitsReply reports whether a claim still waits for replies of other shards: one that chooses its

@@ -29,7 +29,9 @@ func (q *sequencer) beginCommit(now clock.Now) {
 	if q.returnBlockedUntil = q.delayReturn(now, g != nil); q.returnBlockedUntil != 0 {
 		return
 	}
-	q.engine.setTarget(now, g != nil)
+	if q.list != nil {
+		q.list.setTarget(now, g != nil)
+	}
 	by, ahead := q.state.Head().Ahead(now.Wall)
 	if ahead {
 		q.setBack = by
@@ -38,11 +40,13 @@ func (q *sequencer) beginCommit(now clock.Now) {
 	switch {
 	case q.mode == takingOver || ahead: // to own the shard anew sets its log's time back
 		q.draft.Own(q.address)
-	case g != nil && q.engine.quiescent():
+	case g != nil && q.list.quiescent():
 		// Alone in its commit: what follows is decided under its settings.
 		err = q.draft.Generation(g)
+	case q.list != nil:
+		err = q.list.decide(now, q.draft)
 	default:
-		err = q.engine.decide(now, q.draft)
+		err = q.decide(now, q.draft)
 	}
 	if err != nil {
 		q.abandon(err, request.Refusal(api.NoQuorum)) // what was to be appended does not fit the log
@@ -53,7 +57,9 @@ func (q *sequencer) beginCommit(now clock.Now) {
 	}
 	if q.draft.Ops() == 0 {
 		q.totals.EndReturn(q.shard)
-		q.engine.draftLogged(now)
+		if q.list != nil {
+			q.list.draftLogged(now, nil)
+		}
 		q.requests.answerBatch(func(t *request.Ticket) request.Answer { return t.Answer })
 		return
 	}
@@ -114,8 +120,10 @@ func (q *sequencer) committed(now clock.Now) {
 	}
 	q.requests.retryAll()
 	q.updateTotals()
-	q.engine.draftLogged(now)
-	q.engine.unitsReceived(q.transfers.transfersLogged())
+	came := q.transfers.transfersLogged()
+	if q.list != nil {
+		q.list.draftLogged(now, came)
+	}
 	switch {
 	case tookOver:
 		q.transfers.resend()

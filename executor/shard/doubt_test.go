@@ -664,7 +664,6 @@ func TestStallOfASequencer(t *testing.T) {
 		"reading fails, which just began": {sequencer{mode: loading, appending: appending{lastErr: refused}}, "", 0},
 	} {
 		q := &test.q
-		q.engine = ownerEngine{q}
 		switch s := q.stall(now); {
 		case (s != nil) != (test.want != ""):
 			t.Errorf("%s: %+v", name, s)

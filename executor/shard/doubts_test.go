@@ -135,7 +135,7 @@ func TestDecidedAgain(t *testing.T) {
 			if a := denied.Finish(); a.Outcome != api.Unknown {
 				t.Errorf("another is told %+v", a)
 			}
-			if !first.OtherRules() {
+			if !first.Answer.OtherRules {
 				t.Errorf("the first is told %+v", first.Answer)
 			}
 			next(t, s, enter, first, second)

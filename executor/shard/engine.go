@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"time"
 
 	"salectl/api"
@@ -9,75 +10,15 @@ import (
 	"salectl/executor/request"
 )
 
-// engine assigns the units of a shard to users. There are two implementations. With ownerEngine the
-// owner decides, and appends before it answers. With listEngine a node gives the units of a list, and
-// the owner drains the list into the log. A sequencer keeps one engine for its life.
+// An engine assigns the units of a shard to users. Without a list the owner decides, and appends before it
+// answers. With a list (enginelists.go) its node gives the units, and the owner drains the list into the log. A
+// sequencer keeps one engine for its life.
 //
-// A commit is made in this order: setTarget; then a generation, if quiescent allows it, or decide; then
-// draftLogged, once the commit is in the log or there was nothing to append.
-type engine interface {
-	// setTarget begins a draft. changing means that a generation is to change the shard before
-	// anything else is appended.
-	setTarget(now clock.Now, changing bool)
-	// quiescent reports whether a generation may be appended to the log now.
-	quiescent() bool
-	// decide adds the decisions on requests to the draft. An error ends the sequencer.
-	decide(now clock.Now, d *ledger.Draft) error
-	// draftLogged is called when the draft is in the log, or had nothing to append.
-	draftLogged(now clock.Now)
-	// logChanged is called when other processes have appended to the log.
-	logChanged(now clock.Now)
-	// unitsReceived is called with units of other shards that the log has received.
-	unitsReceived(units []ledger.Units)
+// A commit is made in this order: listEngine.setTarget; then a generation, if listEngine.quiescent allows it, or
+// decide; then listEngine.draftLogged, once the commit is in the log or there was nothing to append.
 
-	// due reports whether there is something to append beside the requests.
-	due(now clock.Now) bool
-	// draftedClaims returns how many claims the draft has beside those of the batch.
-	draftedClaims() int
-	// drainNow has everything appended at once that the log lacks.
-	drainNow()
-	// idle reports whether no request waits for units that the log lacks.
-	idle() bool
-	// addEffects adds the engine's effects, after each event.
-	addEffects(now clock.Now, e *Effects)
-	// stall returns since when and why the engine gives no units; nil: it gives them.
-	stall(now clock.Now) *Stall
-	// logCompletePeriod returns the number of the present period in which the log has the outcome of every
-	// request of earlier periods: 1 with ownerEngine, the fill of the list with listEngine. Doubts of an
-	// earlier period end when it changes. 0: the log is not complete yet.
-	logCompletePeriod() uint64
-	// drained reports whether the engine gives no units now, and the log has all that it gave.
-	drained() bool
-}
-
-// ownerEngine is the engine of a shard whose owner decides its claims.
-type ownerEngine struct{ q *sequencer }
-
-func (e ownerEngine) setTarget(clock.Now, bool)    {}
-func (e ownerEngine) quiescent() bool              { return true }
-func (e ownerEngine) draftLogged(clock.Now)        {}
-func (e ownerEngine) logChanged(clock.Now)         {}
-func (e ownerEngine) unitsReceived([]ledger.Units) {}
-func (e ownerEngine) due(clock.Now) bool           { return false }
-func (e ownerEngine) draftedClaims() int           { return 0 }
-func (e ownerEngine) drainNow()                    {}
-func (e ownerEngine) idle() bool                   { return true }
-func (e ownerEngine) stall(clock.Now) *Stall       { return nil }
-func (e ownerEngine) drained() bool                { return false }
-
-func (e ownerEngine) addEffects(now clock.Now, effects *Effects) {
-	effects.Wake = clock.Soonest(effects.Wake, clock.Soonest(e.q.nextRelease(now), e.q.nextAward(now)))
-}
-
-func (e ownerEngine) logCompletePeriod() uint64 {
-	if e.q.mode == serving {
-		return 1
-	}
-	return 0
-}
-
-func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
-	q := e.q
+// decide adds the owner's decisions on requests to the draft. An error ends the sequencer.
+func (q *sequencer) decide(now clock.Now, d *ledger.Draft) error {
 	if q.state.MayCloseEntries(d.TimeUs()) {
 		d.Entries() // alone in its commit: later requests are decided after it
 		return nil
@@ -87,7 +28,7 @@ func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 	}
 	q.expire(d)
 	q.draftAwards(d)
-	q.requests.decide(func(t *request.Ticket) decision { return e.decideOne(now, d, t, false) })
+	q.requests.decide(func(t *request.Ticket) decision { return q.decideOne(now, d, t, false) })
 	if q.totals.AllSold(now) {
 		q.refuseShort(now, func(*request.Ticket) bool { return false }) // all of them, so that no user gets sold_out while an earlier request of the user waits
 	}
@@ -98,44 +39,44 @@ func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 		}
 		return t, false
 	})
-	q.seekUnits(now, d.Available(), func(now clock.Now) { e.endWaiting(now, d) })
+	q.seekUnits(now, d.Available(), func(now clock.Now) { q.endWaiting(now, d) })
 	return failed
 }
 
 // endWaiting decides the requests that wait although no shard has units to spare. Where the sale allows
 // partial claims, the first get what is here, and the others are decided again once that is in the log.
 // If none gets a unit, all are refused.
-func (e ownerEngine) endWaiting(now clock.Now, d *ledger.Draft) {
-	if e.partial() {
-		e.q.requests.retryAll()
-		e.q.requests.decide(func(t *request.Ticket) decision { return e.decideOne(now, d, t, true) })
+func (q *sequencer) endWaiting(now clock.Now, d *ledger.Draft) {
+	if q.partial() {
+		q.requests.retryAll()
+		q.requests.decide(func(t *request.Ticket) decision { return q.decideOne(now, d, t, true) })
 		if d.Ops() > 0 {
-			e.q.transfers.clearDenials()
+			q.transfers.clearDenials()
 			return
 		}
 	}
-	e.q.refuseUnserved(now)
+	q.refuseUnserved(now)
 }
 
 // partial reports whether a claim that is short may get a part.
-func (e ownerEngine) partial() bool { return e.q.state.Settings().GetPartial() }
+func (q *sequencer) partial() bool { return q.state.Settings().GetPartial() }
 
 // decideOne decides one request. last means that there are no units to wait for.
-func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket, last bool) decision {
+func (q *sequencer) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket, last bool) decision {
 	if t.Settle != nil {
-		return e.q.settle(d, t)
+		return q.settle(d, t)
 	}
-	if e.partial() && !last && e.q.requests.earlierShort && !t.Chooses() {
+	if q.partial() && !last && q.requests.earlierShort && !t.Chooses() {
 		t.Want = 0 // earlier requests get what is here if no other shard has units
 		return short
 	}
-	accepted := initialState(e.q.state.Settings())
+	accepted := initialState(q.state.Settings())
 	var by ledger.Ruling
 	if t.Admittance != nil {
 		by = t.Admittance.Ruling
 	}
 	v := d.DecideClaim(by, t.User, t.Key, t.Quantity, t.Demand())
-	if v.Kind == ledger.Short && !t.Chooses() && e.partial() && (last || !e.q.totals.anyElsewhere(e.q.shard)) {
+	if v.Kind == ledger.Short && !t.Chooses() && q.partial() && (last || !q.totals.anyElsewhere(q.shard)) {
 		v = d.DecideClaim(by, t.User, t.Key, t.Quantity, ledger.Demand{Partial: true})
 	}
 	switch v.Kind {
@@ -150,19 +91,69 @@ func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket
 	case ledger.Short:
 		t.Want = v.Want
 		least := v.Want
-		if e.partial() && !t.Chooses() {
+		if q.partial() && !t.Chooses() {
 			least = 1
 		}
-		within := e.q.totals.available(least)
-		if within && (!t.Chooses() || e.q.transfers.mayFind(t)) {
+		within := q.totals.available(least)
+		if within && (!t.Chooses() || q.transfers.mayFind(t)) {
 			return short
 		}
-		t.Answer = e.q.noUnits(now)
+		t.Answer = q.noUnits(now)
 		if within && t.Chooses() {
 			t.Answer = notFound(t)
 		}
 	default:
-		t.Answer = answerOf(e.q.shard, e.q.state, t.User, v, now)
+		t.Answer = answerOf(q.shard, q.state, t.User, v, now)
 	}
 	return decided
+}
+
+// seekUnits requests units of other shards: as many as waiting claims and awards lack beyond the number
+// here that this shard has available, and those that claims choose. If no request for units that claims do
+// not choose is unanswered, and this commit has no ops, seekUnits calls end, which answers claims that
+// still wait.
+func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
+	lack := q.requests.awardsShort - here
+	for _, t := range q.requests.short() {
+		if !t.Withdrawn() && !t.Chooses() {
+			if t.FirstRequest == 0 {
+				t.FirstRequest = q.transfers.lastRequest + 1
+			}
+			lack += t.Want
+		}
+	}
+	q.transfers.requestUnits(now, lack, q.draft)
+	if !q.transfers.awaitsAnyUnits() && q.draft.Ops() == 0 {
+		end(now)
+	}
+	q.transfers.updateShort(now)
+}
+
+// refuseShort answers the requests that wait for units, except those for which stays returns true: there
+// are no units.
+func (q *sequencer) refuseShort(now clock.Now, stays func(*request.Ticket) bool) {
+	q.requests.refuseShort(stays, func(t *request.Ticket) request.Answer {
+		if a := q.noUnits(now); a.Outcome == api.SoldOut || !t.Chooses() {
+			return a
+		}
+		return notFound(t)
+	})
+	q.transfers.clearDenials()
+}
+
+// refuseUnserved answers the requests that wait for units, except those that still wait for replies of
+// other shards. Units are requested again for the latter.
+func (q *sequencer) refuseUnserved(now clock.Now) {
+	q.refuseShort(now, q.transfers.awaitsReply)
+	if slices.ContainsFunc(q.requests.short(), func(t *request.Ticket) bool { return !t.Chooses() }) {
+		q.requests.retryAll()
+	}
+}
+
+// noUnits returns the answer to a request when no shard has units.
+func (q *sequencer) noUnits(now clock.Now) request.Answer {
+	if q.totals.AllSold(now) {
+		return request.Answer{Outcome: api.SoldOut}
+	}
+	return request.Answer{Outcome: api.NoneNow, RetryAfter: max(q.totals.release().Sub(now.Wall), time.Second)}
 }

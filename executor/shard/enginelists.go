@@ -38,12 +38,13 @@ type listEngine struct {
 // called before the first event.
 func (s *Shard) UseList(l lists.List, sizes lists.Sizes, queue NodeQueue) {
 	s.nodeQueue = queue
-	s.seq.engine = &listEngine{q: s.seq, list: lists.NewMachine(l, sizes), queue: queue, unloggedByUnit: make(map[int64][]*request.Ticket)}
+	s.Listed = true
+	s.seq.list = &listEngine{q: s.seq, list: lists.NewMachine(l, sizes), queue: queue, unloggedByUnit: make(map[int64][]*request.Ticket)}
 }
 
 // effects returns the condition of the list, and the effects of the sequencer on the node queue.
 func (e *listEngine) effects(now clock.Now, of Effects) ListEffects {
-	effects := ListEffects{Fill: e.logCompletePeriod(), Drained: e.drained(), LoggedUsers: of.loggedUsers, Requeued: of.requeued}
+	effects := ListEffects{Fill: e.period(), Drained: e.drained(), LoggedUsers: of.loggedUsers, Requeued: of.requeued}
 	if effects.Drained {
 		effects.Refusal = func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) }
 	}
@@ -57,16 +58,17 @@ func (e *listEngine) open() bool { return e.q.mode == serving && e.q.state.Phase
 // drained reports whether the list is off, and the log has all that it gave.
 func (e *listEngine) drained() bool { return e.q.mode == serving && !e.open() }
 
-// logCompletePeriod returns the fill under which the list gives units; 0: it gives none. The list was
-// filled from the log, which had all grabs of earlier fills that survived.
-func (e *listEngine) logCompletePeriod() uint64 {
+// period returns the fill under which the list gives units; 0: it gives none. The list was filled from the
+// log, which had all grabs of earlier fills that survived.
+func (e *listEngine) period() uint64 {
 	if !e.open() {
 		return 0
 	}
 	return e.list.On()
 }
 
-// setTarget sets the state that the list is to reach: off if a generation is to change the shard.
+// setTarget begins a draft, and sets the state that the list is to reach: off if a generation is to change the
+// shard before anything else is appended.
 func (e *listEngine) setTarget(now clock.Now, changing bool) {
 	e.drafting, e.draftedGrabs, e.sendsTaken = false, 0, false
 	switch {
@@ -78,19 +80,18 @@ func (e *listEngine) setTarget(now clock.Now, changing bool) {
 	}
 }
 
-func (e *listEngine) quiescent() bool { return !e.open() || e.list.Stopped(e.q.state) }
+// quiescent reports whether a generation may be appended to the log now.
+func (e *listEngine) quiescent() bool { return e == nil || !e.open() || e.list.Stopped(e.q.state) }
 
+// due reports whether there is something to append beside the requests.
 func (e *listEngine) due(now clock.Now) bool {
-	return e.open() && e.q.rights.Valid(now) && e.list.Due(now)
+	return e != nil && e.open() && e.q.rights.Valid(now) && e.list.Due(now)
 }
 
-func (e *listEngine) drainNow() { e.list.Hurry() }
-
-func (e *listEngine) idle() bool {
-	return len(e.unlogged) == 0 && len(e.unloggedByUnit) == 0 && !e.queue.Busy()
+// idle reports whether no request waits for units that the log lacks.
+func (e *listEngine) idle(now clock.Now) bool {
+	return e == nil || len(e.unlogged) == 0 && len(e.unloggedByUnit) == 0 && e.queue.State(now).Idle()
 }
-
-func (e *listEngine) draftedClaims() int { return e.draftedGrabs }
 
 // DrainDelay is the delay before grabs that are already answered are drained. Larger drains cost less
 // per grab, and the requests that arrive meanwhile have the processors.
@@ -185,7 +186,9 @@ func unitOf(a request.Answer) int64 {
 	return a.Claim.Units[0]
 }
 
-func (e *listEngine) draftLogged(now clock.Now) {
+// draftLogged is called when the draft is in the log, or had nothing to append. came are the units of other
+// shards that the log has received.
+func (e *listEngine) draftLogged(now clock.Now, came []ledger.Units) {
 	if e.drafting {
 		e.drafting = false
 		for _, g := range e.list.Committed(now, e.q.state) {
@@ -201,13 +204,8 @@ func (e *listEngine) draftLogged(now clock.Now) {
 		e.sendsTaken = false
 		e.list.Gave()
 	}
-	e.logChanged(now)
-}
-
-func (e *listEngine) logChanged(now clock.Now) { e.list.Observe(now, e.q.state) }
-
-func (e *listEngine) unitsReceived(units []ledger.Units) {
-	for _, u := range units {
+	e.list.Observe(now, e.q.state)
+	for _, u := range came {
 		e.list.Receive(u)
 		e.receiving = true
 	}
@@ -250,7 +248,7 @@ func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 	return failed
 }
 
-// addEffects implements engine.
+// addEffects adds the effects of the list, after each event.
 func (e *listEngine) addEffects(now clock.Now, out *Effects) {
 	q := e.q
 	if q.mode == stopped {
@@ -285,8 +283,9 @@ func (e *listEngine) addEffects(now clock.Now, out *Effects) {
 	e.fills, e.voids = fills, voids
 }
 
+// stall returns since when and why the list gives no units; nil: it gives them.
 func (e *listEngine) stall(now clock.Now) *Stall {
-	if !e.open() || e.offSince == (clock.Now{}) || now.Since(e.offSince) < StallAfter {
+	if e == nil || !e.open() || e.offSince == (clock.Now{}) || now.Since(e.offSince) < StallAfter {
 		return nil
 	}
 	s := &Stall{Since: e.offSince.Wall, Error: "its list is being rebuilt", Node: true}

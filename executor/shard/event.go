@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"time"
 
 	"salectl/api"
@@ -12,12 +11,10 @@ import (
 	"salectl/executor/request"
 )
 
-// Event is a change in a shard's environment, other than the arrival of requests. It is a value: it can
-// be printed, and has the same effect on a sequencer of the same state at the same time. Only events
-// change the ledger's state.
+// Event is a change in a shard's environment, other than the arrival of requests. It is a value that has
+// the same effect on a sequencer of the same state at the same time. Only events change the ledger's state.
 type Event interface {
 	happen(now clock.Now, q *sequencer)
-	fmt.Stringer
 }
 
 // Events of the shard itself. Message (from another shard) and Rights are others.
@@ -62,13 +59,6 @@ func (h Halt) happen(_ clock.Now, q *sequencer)      { q.halt(h) }
 func (r Rights) happen(now clock.Now, q *sequencer)  { q.setRights(now, r) }
 func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.handle(m) }
 
-func (Ticked) String() string    { return "tick" }
-func (r replied) String() string { return fmt.Sprintf("reply of the store: %v", orOK(r.Err)) }
-func (p Planned) String() string { return fmt.Sprintf("planned: %d generations", len(p)) }
-func (r Ranked) String() string  { return fmt.Sprintf("ranked: %d entries", len(r)) }
-func (h Halt) String() string    { return fmt.Sprintf("stop: %v", h.Why) }
-func (r Rights) String() string  { return fmt.Sprintf("may append until %v", r.Lease.Until()) }
-
 // Events of a shard whose units are in a list.
 type (
 	// listReplied is the reply to the call of the list's node that is under way.
@@ -92,14 +82,12 @@ type (
 	}
 )
 
-func listEngineOf(q *sequencer) *listEngine { return q.engine.(*listEngine) }
-
-func (r listReplied) happen(now clock.Now, q *sequencer) { listEngineOf(q).list.Done(now, r.Reply) }
-func (DrainRequested) happen(_ clock.Now, q *sequencer)  { q.engine.drainNow() }
-func (l FillLost) happen(now clock.Now, q *sequencer)    { listEngineOf(q).list.Lost(now, l.Fill) }
+func (r listReplied) happen(now clock.Now, q *sequencer) { q.list.list.Done(now, r.Reply) }
+func (DrainRequested) happen(_ clock.Now, q *sequencer)  { q.list.list.Hurry() }
+func (l FillLost) happen(now clock.Now, q *sequencer)    { q.list.list.Lost(now, l.Fill) }
 
 func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
-	e := listEngineOf(q)
+	e := q.list
 	if g.FillLost {
 		e.list.Lost(g.At, g.Fill)
 	}
@@ -111,18 +99,4 @@ func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
 		e.list.Dry(g.Fill, g.CalledAt)
 	}
 	q.addRequests(g.Short)
-}
-
-func (r listReplied) String() string  { return fmt.Sprintf("reply of the list's node: %v", orOK(r.Err)) }
-func (DrainRequested) String() string { return "drain at once" }
-func (l FillLost) String() string     { return fmt.Sprintf("fill %d is lost", l.Fill) }
-func (g GrabsDone) String() string {
-	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v, unanswered: %v", g.Fill, len(g.Grabs), len(g.Short), g.FillLost, g.Unanswered)
-}
-
-func orOK(err error) any {
-	if err == nil {
-		return "ok"
-	}
-	return err
 }

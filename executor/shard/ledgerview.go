@@ -123,12 +123,10 @@ func (l *ledgerView) ledgerStatus() Status {
 	l.state.RLock()
 	defer l.state.RUnlock()
 	st := l.seq.state
-	v := StatusOf(l.seq.shard, st.Next(), st.Totals)
-	v.Bytes = st.Bytes()
+	v := Status{Report: Report{Shard: l.seq.shard, Next: st.Next(), Totals: st.Totals, Release: nextReleaseTime(st)}, Bytes: st.Bytes()}
 	v.Owned = st.IsOwner(l.seq.me) // false while this process reads that another has taken the shard over
 	v.Drawn = st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.HoldRecords() > 0 && !v.Drawn
-	v.NextRelease = nextReleaseTime(st)
 	return v
 }
 

@@ -202,7 +202,7 @@ func TestElsewhere(t *testing.T) {
 	} {
 		b := NewSaleTotals(2)
 		for i, totals := range c.shards {
-			b.Set(i, 0, totals, time.Time{}, true)
+			b.Set(i, 1, totals, time.Time{}, true)
 		}
 		if got := b.anyElsewhere(0); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -8,22 +8,20 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Report has the totals of a shard, as its owner reports them to other processes.
+// Report has what a process knows of a shard, and what its owner reports to other processes.
 type Report struct {
-	Shard   int
-	Next    uint64 // the slot behind the last that the totals have
-	Totals  ledger.Totals
-	Release time.Time `json:",omitzero"` // when the next of its holds is to be released; zero: none is
-	Queue   int       `json:",omitzero"` // requests that wait, where Load is known
-	Load    *float64  `json:",omitzero"` // requests decided a second, lately; nil: it is not known
-	Stuck   string    `json:",omitzero"` // as Load has it
+	Shard         int
+	Next          uint64 // the slot behind the last that Totals includes; 0: Totals and Release are not known
+	ledger.Totals `json:"Totals"`
+	Release       time.Time `json:",omitzero"` // when the next of its holds is to be released; zero: none is
+	Load
 }
 
 // Load is how busy a shard is.
 type Load struct {
-	PerSecond *float64 // requests that it decides; nil: it is not known
-	Queue     int      // requests that wait, if that is known
-	Stuck     string   // the part that keeps it from being written, such as "ledger"; "": none
+	PerSecond *float64 `json:",omitzero"` // requests decided a second, lately; nil: it is not known
+	Queue     int      `json:",omitzero"` // requests that wait, if that is known
+	Stuck     string   `json:",omitzero"` // the part that keeps it from being written, such as "ledger"; "": none
 }
 
 // Measured sets the load of a shard of this process.
@@ -65,11 +63,11 @@ func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
 	for i := range b.shards {
 		s := &b.shards[i]
 		next, ok := told[i]
-		if !s.owned || !s.Known || ok && next == s.Next {
+		if !s.owned || s.Next == 0 || ok && next == s.Next {
 			continue
 		}
 		told[i] = s.Next
-		all = append(all, Report{Shard: i, Next: s.Next, Totals: s.Totals, Release: s.Release, Queue: s.Load.Queue, Load: s.Load.PerSecond, Stuck: s.Load.Stuck})
+		all = append(all, s.Report)
 	}
 	return all
 }
@@ -82,11 +80,11 @@ func (b *SaleTotals) Receive(r Report) {
 	if s.owned {
 		return
 	}
-	s.Load = Load{r.Load, r.Queue, r.Stuck} // which changes without a commit, too
-	if s.Known && r.Next <= s.Next {
+	s.Load = r.Load // which changes without a commit, too
+	if r.Next <= s.Next {
 		return
 	}
-	s.Totals, s.Next, s.Release, s.Known = r.Totals, r.Next, r.Release, true
+	s.Report = r
 	s.seen = max(s.seen, r.Next)
 	b.recompute()
 }
@@ -218,12 +216,12 @@ func (b *SaleTotals) ForgetProof() {
 }
 
 // Shards returns what is known of each shard.
-func (b *SaleTotals) Shards() []ShardTotals {
+func (b *SaleTotals) Shards() []Report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make([]ShardTotals, len(b.shards))
+	all := make([]Report, len(b.shards))
 	for i := range b.shards {
-		all[i] = b.shards[i].ShardTotals
+		all[i] = b.shards[i].Report
 	}
 	return all
 }

@@ -34,18 +34,9 @@ type SaleTotals struct {
 	queriedUntil atomic.Int64              // monotonic: until when to renew the proof, as AllSold was called
 }
 
-// ShardTotals is what a process knows of a shard.
-type ShardTotals struct {
-	Totals  ledger.Totals
-	Next    uint64    // the slot behind the last that Totals includes
-	Known   bool      // Totals, Next and Release are
-	Release time.Time // when the next of its holds is to be released; zero: it has none
-	Load    Load
-}
-
 // shardEntry is what SaleTotals has of a shard.
 type shardEntry struct {
-	ShardTotals
+	Report
 	seen      uint64        // the slot behind the last that this process knows of
 	reported  ledger.Totals // as they were when peers were last sent reports
 	owned     bool          // it is of this process
@@ -57,7 +48,11 @@ type shardEntry struct {
 
 // NewSaleTotals returns the totals of a sale with so many shards, none of which is known.
 func NewSaleTotals(shards int) *SaleTotals {
-	return &SaleTotals{shards: make([]shardEntry, shards)}
+	b := &SaleTotals{shards: make([]shardEntry, shards)}
+	for i := range b.shards {
+		b.shards[i].Shard = i
+	}
+	return b
 }
 
 // AllSold reports whether all units are sold, or were when a shard last committed.
@@ -77,7 +72,7 @@ func (b *SaleTotals) Set(shard int, next uint64, t ledger.Totals, release time.T
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.shards[shard]
-	s.Totals, s.Next, s.Release, s.Known, s.owned = t, next, release, true, serves
+	s.Totals, s.Next, s.Release, s.owned = t, next, release, serves
 	s.returning, s.seen = false, max(s.seen, next)
 	if serves && worthReporting(s.reported, t) && b.changed.CompareAndSwap(false, true) {
 		b.notify()
@@ -142,7 +137,7 @@ func (b *SaleTotals) addsUp() bool {
 	var sold, limit int64
 	for i := range b.shards {
 		s := &b.shards[i]
-		if !s.Known || s.Totals.Generation != b.newest {
+		if s.Next == 0 || s.Totals.Generation != b.newest {
 			return false
 		}
 		sold += s.Totals.Sold
@@ -197,7 +192,7 @@ func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool
 	for i := range b.shards {
 		s := &b.shards[i]
 		spare := s.Totals.Available - s.requested
-		if s.Known && spare > 0 && i != to && !(s.short && i < to) && !skip(i) {
+		if s.Next > 0 && spare > 0 && i != to && !(s.short && i < to) && !skip(i) {
 			found = append(found, unitRequest{shard: i, units: spare})
 		}
 	}
@@ -226,25 +221,12 @@ func (b *SaleTotals) withUnits(to int, least int64) (found []unitRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.shards {
-		if s := &b.shards[i]; s.Known && s.Totals.Available >= least && i != to {
+		if s := &b.shards[i]; s.Next > 0 && s.Totals.Available >= least && i != to {
 			found = append(found, unitRequest{shard: i, units: s.Totals.Available})
 		}
 	}
 	slices.SortStableFunc(found, func(x, y unitRequest) int { return cmp.Compare(y.units, x.units) })
 	return found
-}
-
-// anyOtherHas reports whether another shard has so many units available and is not among those that
-// skip names.
-func (b *SaleTotals) anyOtherHas(to int, least int64, skip func(shard int) bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.shards {
-		if s := &b.shards[i]; s.Known && s.Totals.Available >= least && i != to && !skip(i) {
-			return true
-		}
-	}
-	return false
 }
 
 // requestEnded records that a request was answered, or given up.

@@ -13,28 +13,28 @@ import (
 func boardOf(available ...int64) *SaleTotals {
 	b := NewSaleTotals(len(available))
 	for i, n := range available {
-		b.Set(i, 0, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n}, time.Time{}, true)
+		b.Set(i, 1, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n}, time.Time{}, true)
 	}
 	return b
 }
 
 func TestBoardSoldOut(t *testing.T) {
 	b := NewSaleTotals(2)
-	b.Set(0, 0, ledger.Totals{}, time.Time{}, true)
+	b.Set(0, 1, ledger.Totals{}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out by a shard that nobody knows")
 	}
-	b.Set(0, 0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3}, time.Time{}, true)
+	b.Set(0, 1, ledger.Totals{Generation: 1, Limit: 3, Sold: 3}, time.Time{}, true)
 	b.Generation(1)
 	if b.soldOut.Load() {
 		t.Error("sold out by one of two shards")
 	}
-	b.Set(1, 0, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1}, time.Time{}, true)
+	b.Set(1, 1, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out while a unit is held")
 	}
-	b.Set(0, 0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}, time.Time{}, true) // it has sent one away that it had
-	b.Set(1, 0, ledger.Totals{Generation: 1, Limit: 5, Sold: 4}, time.Time{}, true)
+	b.Set(0, 1, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}, time.Time{}, true) // it has sent one away that it had
+	b.Set(1, 1, ledger.Totals{Generation: 1, Limit: 5, Sold: 4}, time.Time{}, true)
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
@@ -42,11 +42,11 @@ func TestBoardSoldOut(t *testing.T) {
 	if b.soldOut.Load() {
 		t.Error("sold out while a generation is to come")
 	}
-	b.Set(0, 0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3}, time.Time{}, true)
+	b.Set(0, 1, ledger.Totals{Generation: 2, Limit: 3, Sold: 3}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out while a shard has not taken the generation")
 	}
-	b.Set(1, 0, ledger.Totals{Generation: 2, Limit: 4, Sold: 4}, time.Time{}, true)
+	b.Set(1, 1, ledger.Totals{Generation: 2, Limit: 4, Sold: 4}, time.Time{}, true)
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
@@ -54,8 +54,8 @@ func TestBoardSoldOut(t *testing.T) {
 
 func TestBoardWithin(t *testing.T) {
 	b := NewSaleTotals(3)
-	b.Set(0, 0, ledger.Totals{Available: 3}, time.Time{}, true)
-	b.Set(2, 0, ledger.Totals{Available: 1, InFlight: 2}, time.Time{}, true)
+	b.Set(0, 1, ledger.Totals{Available: 3}, time.Time{}, true)
+	b.Set(2, 1, ledger.Totals{Available: 1, InFlight: 2}, time.Time{}, true)
 	for n, want := range map[int64]bool{5: true, 6: true, 7: false} {
 		if got := b.available(n); got != want {
 			t.Errorf("%d units: %v", n, got)
@@ -85,7 +85,7 @@ func TestBoardAsk(t *testing.T) {
 	t.Run("not itself, none that is empty, skipped or not known", func(t *testing.T) {
 		b := NewSaleTotals(5)
 		for i, n := range []int64{9, 0, 2, 3} {
-			b.Set(i, 0, ledger.Totals{Available: n}, time.Time{}, true)
+			b.Set(i, 1, ledger.Totals{Available: n}, time.Time{}, true)
 		}
 		want(t, ask(b, 0, 4, 3), [2]int64{2, 2})
 		want(t, ask(b, 0, 0))
@@ -211,11 +211,16 @@ func TestBoardDue(t *testing.T) {
 	want("nobody has asked for long", 0, 0)
 }
 
-// What is known of a shard of another process is all that its totals say.
-func TestStatusOfAPeersShard(t *testing.T) {
-	all := ledger.Totals{Epoch: 2, Generation: 3, Limit: 40, Available: 5, Held: 6, Sold: 7, InFlight: 8, Entries: 9, Outcomes: ledger.Outcomes{OpenHolds: 10}}
-	want := Status{Shard: 1, Slot: 11, Totals: ledger.Totals{Epoch: 2, Generation: 3, Limit: 40, Available: 5, Held: 6, Sold: 7, InFlight: 8, Entries: 9, Outcomes: ledger.Outcomes{OpenHolds: 10}}}
-	if got := StatusOf(1, 12, all); got != want {
+// What is known of a shard of another process is what its owner has reported last.
+func TestReceivedReport(t *testing.T) {
+	rate := 2.5
+	totals := ledger.Totals{Epoch: 2, Generation: 3, Limit: 40, Available: 5, Held: 6, Sold: 7, InFlight: 8, Entries: 9, Outcomes: ledger.Outcomes{OpenHolds: 10}}
+	want := Report{Shard: 1, Next: 12, Totals: totals, Release: time.Unix(1, 0), Load: Load{&rate, 3, "ledger"}}
+	b := NewSaleTotals(2)
+	b.Receive(Report{Shard: 1, Next: 11, Totals: ledger.Totals{Sold: 1}})
+	b.Receive(want)
+	b.Receive(Report{Shard: 1, Next: 12, Totals: ledger.Totals{Sold: 1}, Load: want.Load})
+	if got := b.Shards(); got[1] != want || got[0] != (Report{}) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

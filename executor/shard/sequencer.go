@@ -47,7 +47,7 @@ type sequencer struct {
 	requests  requests
 	transfers transfers
 	awards    awards
-	engine    engine
+	list      *listEngine // nil: the owner decides
 }
 
 // appending is the state of the sequencer's reads and appends.
@@ -139,7 +139,6 @@ func newSequencer(shard int, log string, me []byte, address string, b *SaleTotal
 	q.writer = ledger.NewWriter(log, q.state)
 	q.readToEnd()
 	q.transfers = newTransfers(shard, b, q.state, &q.requests)
-	q.engine = ownerEngine{q}
 	return q
 }
 
@@ -220,7 +219,9 @@ func (q *sequencer) storeReplied(now clock.Now, r ledger.Reply) {
 // only once no request waits for a decision either.
 func (q *sequencer) halt(h Halt) {
 	if h.Gentle && q.mode == serving {
-		q.engine.drainNow()
+		if q.list != nil {
+			q.list.list.Hurry()
+		}
 		q.gentleHalt = &h
 		return
 	}
@@ -263,7 +264,11 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), request.Refusal(api.NoQuorum))
 			return
 		}
-		q.requests.maxBatch = max((len(q.requests.batch)+q.engine.draftedClaims())/2, 1)
+		claims := len(q.requests.batch)
+		if q.list != nil {
+			claims += q.list.draftedGrabs
+		}
+		q.requests.maxBatch = max(claims/2, 1)
 		q.undoBatch()
 	case ledger.Gone, ledger.Again:
 		q.abandon(ledger.ErrGone, request.Refusal(api.NoQuorum)) // the sale's own log shows whether the sale has ended
@@ -319,7 +324,9 @@ func (q *sequencer) slotTaken(now clock.Now) {
 	default:
 		q.undoBatch()
 		q.updateTotals()
-		q.engine.logChanged(now)
+		if q.list != nil {
+			q.list.list.Observe(now, q.state)
+		}
 	}
 }
 
@@ -349,10 +356,10 @@ func (q *sequencer) next(now clock.Now) Effects {
 	case q.mode == takingOver && !q.writer.Idle(): // the log is read on
 	case q.sent == nil && (q.mode == takingOver || q.mode == serving):
 		q.beginCommit(now)
-		for q.sent == nil && q.returnBlockedUntil == 0 && (q.requests.due > 0 || q.engine.due(now)) {
+		for q.sent == nil && q.returnBlockedUntil == 0 && (q.requests.due > 0 || q.list.due(now)) {
 			q.beginCommit(now) // a commit's worth of requests was refused, and more wait
 		}
-		if q.gentleHalt != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.idle() {
+		if q.gentleHalt != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.list.idle(now) {
 			q.stop(q.gentleHalt.Why, q.gentleHalt.answer())
 		}
 	}
@@ -370,7 +377,11 @@ func (q *sequencer) next(now clock.Now) Effects {
 	if e.Wake == 0 {
 		e.Wake = clock.Soonest(q.transfers.nextTimeout(), follow, q.returnBlockedUntil)
 	}
-	q.engine.addEffects(now, &e)
+	if q.list != nil {
+		q.list.addEffects(now, &e)
+	} else {
+		e.Wake = clock.Soonest(e.Wake, q.nextRelease(now), q.nextAward(now))
+	}
 	return e
 }
 

@@ -11,7 +11,7 @@
 //     shard's list (nodequeue.go, package listengine).
 //  2. Engine ledger: when the outcome of the shard's last commit is known, its sequencer takes
 //     all queued requests and decides them in order against the ledger's state (commit.go,
-//     requests.go, ownerEngine in engine.go). Requests that get nothing are answered. Requests
+//     requests.go, engine.go). Requests that get nothing are answered. Requests
 //     that are short of units wait while other shards are requested to send some (transfer.go,
 //     saletotals.go), and get a part at last if the sale allows it. All others go into one
 //     commit, which is appended to the shard's log.
@@ -29,8 +29,8 @@
 //
 // The sequencer is a step machine: events, which are values (event.go), change it. Act (act.go)
 // returns the calls that it needs; the goroutine that runs the shard makes them, and their
-// replies become events. The engines differ behind two interfaces: engine within a sequencer,
-// NodeQueue at the shard's queue.
+// replies become events. A shard whose units are in a list has a listEngine in its sequencer and a
+// NodeQueue beside its inbox.
 //
 // After 一种基于Redis和HBase的分锁方法 (a patent application of 2016), whose lock on
 // a shard is held here by one owner over many claims, and 管理分布式锁的方法和计算机
@@ -80,7 +80,7 @@ type Shard struct {
 	inbox
 	*request.Pending
 
-	nodeQueue   NodeQueue
+	nodeQueue   NodeQueue // nil: the sequencer decides all requests
 	forward     func([]*request.Ticket)
 	post        func(Message)
 	observeWait func(time.Duration)
@@ -97,7 +97,7 @@ func New(c Config) *Shard {
 	s := &Shard{
 		ledgerView: ledgerView{seq: seq},
 		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
-		nodeQueue:  noNodeQueue{}, forward: c.Forward, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
+		forward:    c.Forward, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
 	}
 	s.Pending = request.NewPending(request.PendingConfig{
 		Decider: s, Number: c.Shard, UID: c.UID, Underway: cmp.Or(c.Underway, new(request.Underway)), Doubts: c.Doubts, Clock: c.Clock, Forwards: c.Forward != nil,
@@ -125,17 +125,14 @@ func (s *Shard) TakeTally() Tally {
 // Offer queues a ticket and returns "". If it cannot, it returns the outcome that is the reason, and the
 // ticket stays the caller's.
 func (s *Shard) Offer(now clock.Now, t *request.Ticket) api.Outcome {
-	if s.nodeQueue.Accepts(t) {
+	if s.Listed && t.Quantity == 1 { // a list gives no more than one
 		return s.nodeQueue.Offer(now, t)
 	}
 	return s.inbox.offer(t, s.Pending)
 }
 
 // MayHave reports whether the shard's list may have given a user a unit that the log lacks.
-func (s *Shard) MayHave(user string) bool { return s.nodeQueue.MayHave(user) }
-
-// MayLack reports whether the log may lack units that the shard's list gave.
-func (s *Shard) MayLack() bool { return s.nodeQueue.MayLack() }
+func (s *Shard) MayHave(user string) bool { return s.Listed && s.nodeQueue.MayHave(user) }
 
 // SetRights sets the rights of this process to append to the shard.
 func (s *Shard) SetRights(r Rights) {

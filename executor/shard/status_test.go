@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"salectl/api"
+	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor/request"
 )
 
 // lockedQueue fails a test if it is called while the state is locked.
 type lockedQueue struct {
-	noNodeQueue
+	NodeQueue
 
 	t     *testing.T
 	shard *Shard
@@ -27,18 +28,17 @@ func (f *lockedQueue) check() {
 	f.shard.state.Unlock()
 }
 
-func (f *lockedQueue) Waiting() int { f.check(); return 3 }
-func (f *lockedQueue) AddStatus(v *Status) {
+func (f *lockedQueue) State(clock.Now) NodeState {
 	f.check()
-	v.Undrained = 2
+	return NodeState{Waiting: 3, Unlogged: 2}
 }
 
 // A node queue calls Recall under its own lock: a status that locked the state
 // and then called the queue could deadlock with it.
 func TestStatusCallsTheNodeQueueWithoutTheState(t *testing.T) {
-	s := New(Config{Shard: 1, Log: "log", Totals: NewSaleTotals(2)})
+	s := New(Config{Shard: 1, Log: "log", Totals: NewSaleTotals(2), Clock: func() clock.Now { return clock.Now{} }})
 	f := &lockedQueue{t: t, shard: s}
-	s.nodeQueue = f
+	s.nodeQueue, s.Listed = f, true
 	if v := s.Status(); v.Shard != 1 || v.Queue != 3 || v.Undrained != 2 || f.calls != 2 {
 		t.Errorf("after %d calls: %+v", f.calls, v)
 	}

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -56,20 +55,6 @@ const (
 )
 
 func (k MessageKind) String() string { return [...]string{"want", "none", "sent", "received"}[k] }
-
-func (m Message) String() string {
-	switch m.Kind {
-	case Want:
-		s := fmt.Sprintf("want %d for shard %d", m.Lacks, m.From)
-		if m.Run > 0 || len(m.Units) > 0 {
-			s += fmt.Sprintf(", %d adjacent, and of %v", m.Run, m.Units)
-		}
-		return s
-	case none:
-		return fmt.Sprintf("none from shard %d", m.From)
-	}
-	return fmt.Sprintf("%s %d of shard %d", m.Kind, m.Transfer, m.From)
-}
 
 // transfers exchanges units with other shards, for one shard.
 type transfers struct {

@@ -39,8 +39,8 @@ type Process struct {
 	batches stepper       // of the batchers
 	passing time.Duration // monotonic: the next PassTime
 
-	dial []peers.Peer // links to make, for Peers
-	hang []string     // and to end
+	dial []ownership.Process // links to make, for Peers
+	hang []string            // and to end
 
 	calls   []calls.Call       // to be returned by Next
 	answers []*process.Pending // answered, to be delivered by Next
@@ -124,7 +124,7 @@ func (p *Process) Leases(now clock.Now) (uid string, until map[int]time.Duration
 
 // Peers returns the peers whose links are to be ended, and then those to which links are
 // to be made, since it was last called.
-func (p *Process) Peers() (hang []string, dial []peers.Peer) {
+func (p *Process) Peers() (hang []string, dial []ownership.Process) {
 	hang, dial = p.hang, p.dial
 	p.hang, p.dial = nil, nil
 	return hang, dial
@@ -296,12 +296,10 @@ func (p *Process) advance() bool {
 		p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{due: true}})
 	}
 	for _, id := range out.Hang {
-		p.dial = slices.DeleteFunc(p.dial, func(to peers.Peer) bool { return to.ID == id })
+		p.dial = slices.DeleteFunc(p.dial, func(to ownership.Process) bool { return to.ID == id })
 	}
 	p.hang = append(p.hang, out.Hang...)
-	for _, m := range out.Dial {
-		p.dial = append(p.dial, peers.Peer{ID: m.ID, Address: m.Address, Version: m.Version})
-	}
+	p.dial = append(p.dial, out.Dial...)
 	p.own.wake = out.Wake
 	if p.gone = p.Ownership.Drained(p.now); p.gone {
 		p.own.wake, p.late = 0, 0
@@ -322,12 +320,22 @@ func (p *Process) serve() (acted bool) {
 		}
 		s.due, acted = false, true
 		s.wake = s.Act(p.calling(&s.stepper))
-		p.counted.Add(s.TakeTally())
+		p.count(s.TakeTally())
 		if _, s.over = s.Ended(); s.over {
 			s.wake = 0
 		}
 	}
 	return acted
+}
+
+// count adds what a shard has counted.
+func (p *Process) count(t shard.Tally) {
+	p.counted.Committed += t.Committed
+	p.counted.Taken += t.Taken
+	p.counted.Unknown += t.Unknown
+	p.counted.Resent += t.Resent
+	p.counted.Fills += t.Fills
+	p.counted.Voids += t.Voids
 }
 
 // grab lets the batchers act.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 )
 
 // When batchers are due is of a session: what is left of one that has ended must not make a Tick due for
@@ -12,7 +13,10 @@ import (
 func TestForgetsBatchers(t *testing.T) {
 	now := clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
 	text := func() string { return "text" }
-	p := New(Config{Sale: "sale", Me: []byte("process1"), Nodes: []string{"node"}, Token: text, Key: text, Jitter: func() float64 { return 0 }})
+	p := New(Config{
+		Config: ownership.Config{Sale: "sale", Nodes: []string{"node"}, Token: text, Jitter: func() float64 { return 0 }},
+		Me:     []byte("process1"), Key: text,
+	})
 	p.Next(now)
 	p.batches.wake = now.Mono - 1
 	p.Tick(now)

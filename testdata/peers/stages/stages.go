@@ -49,7 +49,7 @@ var stages = []stage{
 		"salectl/executor.(*shardLoop).", "salectl/executor/shard.(*Shard).Act", "salectl/executor/shard.(*Shard).nextEffects",
 		"salectl/executor/shard.(*Shard).collect", "salectl/executor/shard.(*Shard).Apply", "salectl/executor/shard.(*Shard).storeReplied",
 		"salectl/executor/shard.(*Shard).applyEffects", "salectl/executor/shard.(*sequencer).", "salectl/executor/shard.(*requests).",
-		"salectl/executor/shard.(*transfers).", "salectl/executor/shard.ownerEngine.",
+		"salectl/executor/shard.(*transfers).",
 		"salectl/backends/ledger.(*Draft).", "salectl/backends/ledger.(*Writer).",
 	}},
 	{"encoding, hashing", []string{
