@@ -196,12 +196,6 @@ func (b *Book) Next() uint64 { return b.tail.Next() }
 // Root returns the hash of the last slot booked.
 func (b *Book) Root() ledger.Hash { return b.tail.Root() }
 
-// Damage ends the book for a reason that the caller reports: what follows cannot be judged.
-func (b *Book) Damage(err error) { b.damage = err }
-
-// Damaged returns the reason why the log could not be read to its end; nil: it could.
-func (b *Book) Damaged() error { return b.damage }
-
 // Compared reports whether the reducer has applied the whole log, so that its state can be
 // compared.
 func (b *Book) Compared() bool { return b.damage == nil && b.refused == nil }

@@ -29,7 +29,6 @@ import (
 	"unicode/utf8"
 
 	"salectl/backends/ledger"
-	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/ledger/payload"
 	"salectl/draw"
 )
@@ -124,10 +123,12 @@ type Settlement struct {
 
 // Commit is the line of a commit: the bytes of a slot.
 type Commit struct {
-	Shard  int    `json:"shard"`
+	Shard  *int   `json:"shard,omitempty"`
+	Log    string `json:"log,omitempty"` // of another log than those of the shards: saleLogName or unitsLogName
 	Slot   uint64 `json:"slot"`
 	Commit []byte `json:"commit"` // base64
-	// Hash is the SHA-256 of the slot's stored bytes, if Commit is redacted.
+	// Hash is the SHA-256 of the slot's stored bytes, if Commit is redacted or lacks the seed of a
+	// red packet.
 	Hash *ledger.Hash `json:"hash,omitempty"`
 }
 
@@ -197,13 +198,10 @@ func (x *ofSale) write(ctx context.Context, logs ledger.Logs, sale, uid string, 
 			}
 		}
 	}
-	for shard, s := range shards {
-		if err := writeCommits(ctx, logs, shard, s, x.redact, lines); err != nil {
+	for _, log := range x.logs(header, shards) {
+		if err := log.write(ctx, logs, lines); err != nil {
 			return err
 		}
-	}
-	if err := x.writeLogs(ctx, logs, header, lines); err != nil {
-		return err
 	}
 	return w.Flush()
 }
@@ -254,19 +252,6 @@ func (x *ofSale) claimLine(sale string, shard int, c ledger.Claim) Claim {
 		line.KeyBase64 = []byte(c.Key)
 	}
 	return line
-}
-
-func writeCommits(ctx context.Context, logs ledger.Logs, shard int, s *ledger.State, redact *redaction, lines *json.Encoder) error {
-	return copySlots(ctx, logs, ledger.NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) (err error) {
-		line := Commit{Shard: shard, Slot: slot, Commit: entry}
-		if redact != nil {
-			if line.Commit, err = redact.commit(commit); err != nil {
-				return err
-			}
-			line.Hash = &hash
-		}
-		return lines.Encode(line)
-	})
 }
 
 // encode returns a line as Write writes it.
