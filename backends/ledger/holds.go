@@ -73,12 +73,10 @@ func (h *holds) requeue(d *holdRecord) {
 	heap.Fix((*holdQueue)(h), int(d.queued-1))
 }
 
-// unqueue removes a hold from the queue, if it is there.
+// unqueue removes a hold from the queue.
 func (h *holds) unqueue(d *holdRecord) {
-	if d.queued != 0 {
-		heap.Remove((*holdQueue)(h), int(d.queued-1))
-		d.queued = 0
-	}
+	heap.Remove((*holdQueue)(h), int(d.queued-1))
+	d.queued = 0
 }
 
 // holdQueue is the queue of holds as a heap.
