@@ -116,7 +116,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"a plan doubled":      {slices.Insert(slices.Clone(lines), sale, lines[sale]), `slot 0 of the log "sale" stands here a second time, or out of order`},
 		"a plan altered":      {replace(sale, `"commit":"Cg`, `"commit":"Ch`), `slot 0 of the log "sale" does not continue what is before it`},
 		"a plan redacted":     {replace(sale, `"}`, `","hash":"`+w.Sale.Part(1).Root.String()+`"}`), `as one from which a seed was left out, and is none`},
-		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 stands behind those of a later shard`},
+		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 stands behind those of a later log`},
 		"of another log":      {replace(sale, `"log":"sale"`, `"log":"sales"`), `it is of the log "sales", and the header names no such log`},
 		"another form of it":  {replace(sale, `"log":`, `"log": `), `slot 0 of the log "sale" is written otherwise than salectl writes it`},
 		"no log of the sale":  {replace(0, `"saleLog"`, `"saleLag"`), ``},
@@ -183,7 +183,7 @@ func TestAuditOfExportWithoutItsPackets(t *testing.T) {
 	w.Taken(1)
 	lines := exportLines(mustExport(t, w))
 	var header export.Header
-	var first export.LogCommit
+	var first export.Commit
 	last := len(lines) - 1
 	if err := errors.Join(json.Unmarshal([]byte(lines[0]), &header), json.Unmarshal([]byte(lines[last]), &first)); err != nil {
 		t.Fatal(err)

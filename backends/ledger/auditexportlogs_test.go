@@ -47,7 +47,7 @@ func TestExportOfLaterRun(t *testing.T) {
 	}
 	earlier := w.Logs.Logs[w.Sale.Log()].Entries[0]
 	header.SaleLog = &ledger.LogPart{Slots: 1, Root: sha256.Sum256(earlier)}
-	forged := append(slices.Clone(lines[:last-2]), string(lineOf(export.LogCommit{Log: "sale", Commit: earlier})))
+	forged := append(slices.Clone(lines[:last-2]), string(lineOf(export.Commit{Log: "sale", Commit: earlier})))
 	forged[0] = string(lineOf(header))
 	if said := mustAuditExport(t, []byte(strings.Join(forged, ""))).Problems; !slices.ContainsFunc(said, func(s string) bool {
 		return strings.Contains(s, `the log "sale" is of run "fedcba9876543210"`)
@@ -136,7 +136,7 @@ func TestNoSeedInExportOfOpenPackets(t *testing.T) {
 	file := mustExport(t, w)
 	hashes := 0
 	for _, line := range exportLines(file) {
-		var c export.LogCommit
+		var c export.Commit
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -209,8 +209,9 @@ func TestAuditOfExportWithPayloads(t *testing.T) {
 		for what, c := range map[string]struct{ text, want string }{
 			"a claim's":      {strings.Replace(text, `"CODE2"`, `"CODE3"`, 1), `line 2: claim 0-2-0 has payloads`},
 			"a claim's none": {strings.Replace(text, `,"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`, ``, 1), `line 2: claim 0-2-0 has no payloads`},
-			"a slot gone":    {strings.Join(slices.Delete(slices.Clone(lines), first+1, first+2), ""), `slot 2 of the log "units" stands where slot 1 should`},
+			"a slot gone":    {strings.Join(slices.Delete(slices.Clone(lines), first+1, first+2), ""), `slot 2 of the log "units" follows slot 0 in line`},
 			"the last gone":  {strings.Join(lines[:len(lines)-1], ""), `the log "units" ends here otherwise than the header says`},
+			"a hash":         {strings.Replace(text, strings.TrimSuffix(lines[first], "}\n"), strings.TrimSuffix(lines[first], "}\n")+`,"hash":"`+strings.Repeat("ab", 32)+`"`, 1), `slot 0 of the log "units" is redacted: true`},
 			"none":           {strings.Replace(strings.Join(lines[:first], ""), `"unitsLog"`, `"unitsLag"`, 1), `line 1: the header names no log of units`},
 		} {
 			if c.text == text {

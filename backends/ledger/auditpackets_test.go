@@ -175,8 +175,8 @@ func TestExportOfPackets(t *testing.T) {
 		}
 	}
 	want := export.Packets{
-		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Refund: dealt.Format(10_000 - granted),
-		Split: "random", Min: "0.05", Packets: 30, Commitment: testCommitment, Seed: ledger.TestSeed,
+		PacketsStatus: ledger.PacketsStatus{Currency: "CNY", Total: "100.00", Packets: 30, Split: "random", Min: "0.05", Commitment: testCommitment},
+		Granted:       dealt.Format(granted), Refund: dealt.Format(10_000 - granted), Seed: ledger.TestSeed,
 	}
 	if got := header.Packets; got == nil || fmt.Sprint(*got) != fmt.Sprint(want) {
 		t.Errorf("%+v\nwant %+v", got, want)

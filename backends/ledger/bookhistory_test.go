@@ -98,9 +98,9 @@ func TestAuditFindsFalseHistories(t *testing.T) {
 		"a refund due after the refund":  {0, of(4, pb.Settle_REFUND_DUE, nil), "a payment is owed back for a claim that is refunded"},
 		"a settle of nothing":            {0, func(*ledger.World) *pb.Op { return ledger.SettleOp(2, 9, pb.Settle_CONFIRM) }, "a settle of slot 2, op 9, where no claim is"},
 		"a settle of a slot to come":     {0, func(*ledger.World) *pb.Op { return ledger.SettleOp(99, 0, pb.Settle_CONFIRM) }, "a settle of slot 99, op 0, where no claim is"},
-		"a claim that is sold at once":   {0, claims(func(_ *ledger.World, c *pb.Claim) { c.HeldUntilUs = 0 }), "a claim held until 0 in a sale whose payment is "},
-		"a claim held for longer":        {0, claims(func(_ *ledger.World, c *pb.Claim) { c.HeldUntilUs++ }), "a claim held for 1000001 us and 1000 of grace, not for 1000000 and 1000"},
-		"a claim held with more grace":   {0, claims(func(_ *ledger.World, c *pb.Claim) { c.GraceUs++ }), "and 1001 of grace, not for"},
+		"a claim that is sold at once":   {0, claims(func(_ *ledger.World, c *pb.Claim) { c.HeldUntilUs = 0 }), "a claim held until 0, for -"},
+		"a claim held for longer":        {0, claims(func(_ *ledger.World, c *pb.Claim) { c.HeldUntilUs++ }), ", for 1000001 us and 1000 of grace, in a sale whose payment is "},
+		"a claim held with more grace":   {0, claims(func(_ *ledger.World, c *pb.Claim) { c.GraceUs++ }), "and 1001 of grace, in a sale"},
 		"a claim of nothing":             {0, claims(func(_ *ledger.World, c *pb.Claim) { c.Units = nil }), "a claim of nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -133,23 +133,6 @@ func (s *State) award(c *pb.Commit, op *pb.Settle) error {
 	return s.available.removeEach(op.GetUnits())
 }
 
-// award gives an entry its unit.
-func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
-	r := c.records.At(i)
-	r.count = 1
-	c.writeUnits(i, op.GetUnits())
-	c.users.give(r.user, 1)
-	c.awarded = append(c.awarded, i)
-	r.setState(StateSold)
-	at := c.holds.findOrAdd(i) // it exists already if a payment came before
-	d := c.holds.records.At(at)
-	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
-	if op.GetHeldUntilUs() != 0 {
-		r.setState(StateHeld)
-		c.holds.enqueue(at)
-	}
-}
-
 // ClaimsWithUnits returns the number of claims that have or had units: in a draw the awarded entries,
 // otherwise all claims.
 func (s *State) ClaimsWithUnits() int {

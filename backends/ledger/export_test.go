@@ -67,7 +67,7 @@ func readExport(file []byte) (export.Header, []*ledger.State, error) {
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			return header, nil, err
 		}
-		if err := shards[c.Shard].Fold(c.Commit); err != nil {
+		if err := shards[*c.Shard].Fold(c.Commit); err != nil {
 			return header, nil, err
 		}
 	}
@@ -169,13 +169,16 @@ func TestExportTamperedCommits(t *testing.T) {
 		}
 		for what, alter := range map[string]func(*export.Commit){
 			"names the slot after":     func(c *export.Commit) { c.Slot++ },
-			"names the shard before":   func(c *export.Commit) { c.Shard-- },
-			"names the shard after":    func(c *export.Commit) { c.Shard++ },
+			"names the shard before":   func(c *export.Commit) { *c.Shard-- },
+			"names the shard after":    func(c *export.Commit) { *c.Shard++ },
 			"is by another writer":     func(c *export.Commit) { c.Commit[2] ^= 1 },
 			"has a commit without end": func(c *export.Commit) { c.Commit = c.Commit[:len(c.Commit)-1] },
 		} {
 			other := c
-			other.Commit = bytes.Clone(c.Commit)
+			other.Commit, other.Shard = bytes.Clone(c.Commit), new(int)
+			if c.Shard != nil {
+				*other.Shard = *c.Shard
+			}
 			alter(&other)
 			altered := slices.Clone(lines)
 			altered[i] = string(lineOf(other))

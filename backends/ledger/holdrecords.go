@@ -129,11 +129,8 @@ func (c *claims) standing(i uint32, payment string) claimStatus {
 
 // settle applies the op of a slot to a claim.
 func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
-	if op.GetHow() == pb.Settle_AWARD {
-		c.award(i, slot, op)
-		return
-	}
-	d, r := c.holds.records.At(c.holds.findOrAdd(i)), c.records.At(i)
+	at := c.holds.findOrAdd(i)
+	d, r, e := c.holds.records.At(at), c.records.At(i), effectOf(op)
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
 		d.extended, d.heldUntil = true, op.GetHeldUntilUs()
@@ -143,33 +140,32 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	case pb.Settle_REFUND_DUE:
 		d.owed, d.due = c.owed.add(i, op.GetPayment(), d.owed)+1, d.due+1
 		return
-	case pb.Settle_CONFIRM:
-		r.setState(StateSold)
-		d.payment = c.text.put(op.GetPayment())
 	case pb.Settle_RESELL:
-		r.setState(StateSold)
-		d.payment = c.text.put(op.GetPayment())
-		c.users.give(r.user, int64(r.count))
-		c.unpaid[r.user]--
 		c.setUnits(i, op.GetUnits())
-	case pb.Settle_CANCEL:
-		r.setState(StateCancelled)
-		c.users.give(r.user, -int64(r.count))
-		c.unpaid[r.user]++
-	case pb.Settle_EXPIRE:
-		r.setState(StateExpired)
-		c.users.give(r.user, -int64(r.count))
-		c.unpaid[r.user]++
+	case pb.Settle_AWARD:
+		r.count = 1
+		c.writeUnits(i, op.GetUnits())
+		c.awarded = append(c.awarded, i)
+		d.heldUntil, d.grace, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1
 	case pb.Settle_REFUND:
-		r.setState(StateRefunded)
 		d.retired = op.GetRetire()
-		c.users.give(r.user, -int64(r.count))
+	}
+	r.setState(e.state)
+	if e.pays {
+		d.payment = c.text.put(op.GetPayment())
+	}
+	c.users.give(r.user, e.units*int64(r.count))
+	if e.unpaid != 0 {
+		c.unpaid[r.user] += uint32(e.unpaid)
 	}
 	if d.queued != 0 {
 		d.ended = uint32(slot) + 1
 		c.tally.ended(c.span(d))
+		c.holds.unqueue(d)
 	}
-	c.holds.unqueue(d)
+	if e.state == StateHeld {
+		c.holds.enqueue(at)
+	}
 	d.settled = uint32(slot) + 1
 	d.who, d.reason = c.text.put(op.GetWho()), c.text.put(op.GetReason())
 }

@@ -65,8 +65,8 @@ type PacketsStatus struct {
 	Total      string     `json:"total"`    // an exact decimal
 	Packets    int64      `json:"packets"`
 	Split      spec.Split `json:"split"`
-	Min        string     `json:"min"` // of one packet
-	Commitment Hash       `json:"commitment"`
+	Min        string     `json:"min"`        // of one packet
+	Commitment Hash       `json:"commitment"` // to the seed, and to all else that determines the amounts
 }
 
 // Commitment commits to all that determines the amounts, and reveals nothing of the seed. An
@@ -83,6 +83,13 @@ func (r *RedPacket) Commitment() Hash {
 	return Hash(h.Sum(nil))
 }
 
+// Status returns the public status of the red packet.
+func (r *RedPacket) Status() PacketsStatus {
+	return PacketsStatus{
+		Currency: r.Currency, Total: r.Format(r.Total), Packets: r.Packets, Split: r.Split, Min: r.Format(r.Min), Commitment: r.Commitment(),
+	}
+}
+
 // PacketsStatusOf returns the public status of the red packet of a sale's present run; nil: its
 // units are not packets, or the sale's log has no valid declaration of them, which an audit
 // reports.
@@ -91,7 +98,6 @@ func PacketsStatusOf(sale *Sale) *PacketsStatus {
 	if red == nil || err != nil {
 		return nil
 	}
-	return &PacketsStatus{
-		Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets, Split: red.Split, Min: red.Format(red.Min), Commitment: red.Commitment(),
-	}
+	status := red.Status()
+	return &status
 }

@@ -165,19 +165,52 @@ func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
 		return s.settled(c, i, op)
 	case v == SettleEntered:
 		return fmt.Errorf("%v of an entry, which has no units", op.GetHow())
-	case v == SettleAlready, op.GetHow() == pb.Settle_AWARD, v == SettleRefundDue && op.GetHow() == pb.Settle_REFUND_DUE, endsHold(op) && at.state != StateHeld:
+	case v == SettleAlready, op.GetHow() == pb.Settle_AWARD, v == SettleRefundDue && op.GetHow() == pb.Settle_REFUND_DUE, effectOf(op).ofHold && at.state != StateHeld:
 		return nil
 	}
 	return fmt.Errorf("%v of a claim that is %v%s", op.GetHow(), at.state, why(op, at, c.GetTimeUs()))
 }
 
-// endsHold reports whether an op has no effect once the hold has ended.
-func endsHold(op *pb.Settle) bool {
-	switch op.GetHow() {
-	case pb.Settle_CONFIRM, pb.Settle_CANCEL, pb.Settle_EXPIRE, pb.Settle_EXTEND:
-		return true
+// effect is the effect of an op that settles a claim.
+type effect struct {
+	ofHold bool       // it is possible for a hold alone, and has no effect once that has ended
+	state  ClaimState // of the claim from then on
+	pays   bool       // the payment of the op buys the claim
+	units  int64      // 1: the user gets the units of the op; -1: loses those of the claim; 0: neither
+	unpaid int64      // change of the number of the user's cancelled and expired claims
+}
+
+var effects = [...]effect{
+	pb.Settle_CONFIRM:    {ofHold: true, state: StateSold, pays: true},
+	pb.Settle_CANCEL:     {ofHold: true, state: StateCancelled, units: -1, unpaid: 1},
+	pb.Settle_EXPIRE:     {ofHold: true, state: StateExpired, units: -1, unpaid: 1},
+	pb.Settle_EXTEND:     {ofHold: true, state: StateHeld},
+	pb.Settle_REFUND:     {state: StateRefunded, units: -1},
+	pb.Settle_RESELL:     {state: StateSold, pays: true, units: 1, unpaid: -1},
+	pb.Settle_REFUND_DUE: {}, // the state stays
+	pb.Settle_AWARD:      {state: StateSold, units: 1},
+}
+
+// effectOf returns the effect of an op.
+func effectOf(op *pb.Settle) effect {
+	e := effects[op.GetHow()]
+	if op.GetHow() == pb.Settle_AWARD && op.GetHeldUntilUs() != 0 {
+		e.state = StateHeld
 	}
-	return false
+	return e
+}
+
+// frees reports whether an op makes the units of its claim available.
+func frees(op *pb.Settle) bool {
+	return effects[op.GetHow()].units < 0 && !(op.GetHow() == pb.Settle_REFUND && op.GetRetire())
+}
+
+// moved returns the number of units that an op moves, for a claim with n units.
+func moved(n int64, op *pb.Settle) int64 {
+	if effects[op.GetHow()].units > 0 {
+		return int64(len(op.GetUnits()))
+	}
+	return n
 }
 
 // why returns the rest of the error for a rejected op.
@@ -232,25 +265,6 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 	s.Totals.settle(moved(int64(s.claims.records.At(i).count), op), op)
 	s.claims.settle(i, s.next, op)
 	return nil
-}
-
-// moved returns the number of units that an op moves, for a claim with n units.
-func moved(n int64, op *pb.Settle) int64 {
-	if op.GetHow() == pb.Settle_AWARD {
-		return int64(len(op.GetUnits()))
-	}
-	return n
-}
-
-// frees reports whether an op makes the units of its claim available.
-func frees(op *pb.Settle) bool {
-	switch op.GetHow() {
-	case pb.Settle_CANCEL, pb.Settle_EXPIRE:
-		return true
-	case pb.Settle_REFUND:
-		return !op.GetRetire()
-	}
-	return false
 }
 
 // resell checks the RESELL of a late payment and removes its units from the available ones.

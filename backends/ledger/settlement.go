@@ -144,30 +144,22 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 // move updates the available units and the user's change for an op. It reports whether it
 // could: a damaged ledger may have units in two places.
 func (d *Draft) move(now Claim, op *pb.Settle) bool {
-	n, unpaid := moved(int64(len(now.Units)), op), int64(0)
+	e, n := effectOf(op), moved(int64(len(now.Units)), op)
 	var err error
 	switch {
-	case op.GetHow() == pb.Settle_RESELL || op.GetHow() == pb.Settle_AWARD:
+	case e.units == 0:
+		return true
+	case e.units > 0:
 		err = d.stock.available.removeEach(op.GetUnits())
 	case frees(op):
-		n, err = -n, d.stock.available.addEach(now.Units)
-	case op.GetHow() == pb.Settle_REFUND:
-		n = -n
-	default:
-		return true
+		err = d.stock.available.addEach(now.Units)
 	}
 	if err != nil {
 		return false
 	}
 	at := claimIndex{userHash: d.state.text.hash(now.User)}
 	g, _ := d.changes.ofUser(at, now.User)
-	switch op.GetHow() {
-	case pb.Settle_CANCEL, pb.Settle_EXPIRE:
-		unpaid = 1
-	case pb.Settle_RESELL:
-		unpaid = -1
-	}
-	d.changes.add(at, g, now.User, userChange{units: n, unpaid: unpaid})
+	d.changes.add(at, g, now.User, userChange{units: e.units * n, unpaid: e.unpaid})
 	return true
 }
 
@@ -181,21 +173,16 @@ func (c *Claim) settle(op *pb.Settle, timeUs int64) {
 		c.RefundsDue = append(slices.Clip(c.RefundsDue[max(0, len(c.RefundsDue)+1-mostDue):]), op.GetPayment())
 		c.Owed++
 		return
-	case pb.Settle_CONFIRM:
-		c.State, c.Payment = StateSold, op.GetPayment()
 	case pb.Settle_RESELL:
-		c.State, c.Payment, c.Units = StateSold, op.GetPayment(), op.GetUnits()
+		c.Units = op.GetUnits()
 	case pb.Settle_AWARD:
-		c.State, c.Units, c.HeldUntilUs, c.GraceUs = StateSold, op.GetUnits(), op.GetHeldUntilUs(), op.GetGraceUs()
-		if c.HeldUntilUs != 0 {
-			c.State = StateHeld
-		}
-	case pb.Settle_CANCEL:
-		c.State = StateCancelled
-	case pb.Settle_EXPIRE:
-		c.State = StateExpired
+		c.Units, c.HeldUntilUs, c.GraceUs = op.GetUnits(), op.GetHeldUntilUs(), op.GetGraceUs()
 	case pb.Settle_REFUND:
-		c.State, c.Retired = StateRefunded, op.GetRetire()
+		c.Retired = op.GetRetire()
+	}
+	e := effectOf(op)
+	if c.State = e.state; e.pays {
+		c.Payment = op.GetPayment()
 	}
 	c.SettledUs, c.Who, c.Reason = timeUs, op.GetWho(), op.GetReason()
 }

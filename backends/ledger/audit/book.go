@@ -29,7 +29,7 @@ type Reducer interface {
 // the reducer too, so that the two can be compared. It continues where the reducer refuses a
 // commit, so that the consequences are visible.
 type Book struct {
-	tail    *ledger.Tail
+	*ledger.Tail
 	slot    uint64 // slot being booked
 	shard   int
 	shards  int // of the sale
@@ -147,7 +147,7 @@ func (e exchanges) inFlight() (n int64) {
 
 func newBook(log string, shard, shards int, reducer Reducer) *Book {
 	return &Book{
-		tail: ledger.NewTail(log), shard: shard, shards: shards, reducer: reducer,
+		Tail: ledger.NewTail(log), shard: shard, shards: shards, reducer: reducer,
 		peers: make(exchanges),
 		userAccounts: userAccounts{
 			users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
@@ -186,21 +186,6 @@ func (b *Book) readOn(ctx context.Context, logs ledger.Logs, enough func() bool)
 	}
 	return err
 }
-
-// Log returns the log's name.
-func (b *Book) Log() string { return b.tail.Log() }
-
-// Next returns the slot after the last one booked.
-func (b *Book) Next() uint64 { return b.tail.Next() }
-
-// Root returns the hash of the last slot booked.
-func (b *Book) Root() ledger.Hash { return b.tail.Root() }
-
-// Damage ends the book for a reason that the caller reports: what follows cannot be judged.
-func (b *Book) Damage(err error) { b.damage = err }
-
-// Damaged returns the reason why the log could not be read to its end; nil: it could.
-func (b *Book) Damaged() error { return b.damage }
 
 // Compared reports whether the reducer has applied the whole log, so that its state can be
 // compared.

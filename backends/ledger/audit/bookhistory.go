@@ -49,22 +49,36 @@ func (b *Book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 	if !adjacent(units) {
 		b.scattered[n] = slices.Clone(units)
 	}
-	pay := b.settings.GetPayment()
-	if (op.GetHeldUntilUs() != 0) != (pay != nil) {
-		b.fault("a claim held until %d in a sale whose payment is %v", op.GetHeldUntilUs(), pay)
-	} else if pay != nil && (op.GetHeldUntilUs()-c.GetTimeUs() != pay.GetHoldForUs() || op.GetGraceUs() != pay.GetGraceUs()) {
-		b.fault("a claim held for %d us and %d of grace, not for %d and %d",
-			op.GetHeldUntilUs()-c.GetTimeUs(), op.GetGraceUs(), pay.GetHoldForUs(), pay.GetGraceUs())
-	}
-	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == ledger.AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
-		b.fault("a claim with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
-	}
+	b.checkTerm("a claim", c, op)
+	b.checkRuling(op)
 	if op.GetHeldUntilUs() == 0 {
 		return false
 	}
 	b.claimHistories[n] = claimHistory{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
 	b.outcomes.OpenHolds++
 	return true
+}
+
+// checkTerm checks that a claim or award is held for the term in force, or sold at once if there is none.
+func (b *Book) checkTerm(what string, c *pb.Commit, op interface {
+	GetHeldUntilUs() int64
+	GetGraceUs() int64
+}) {
+	pay, held := b.settings.GetPayment(), op.GetHeldUntilUs() != 0
+	if term := op.GetHeldUntilUs() - c.GetTimeUs(); held != (pay != nil) || held && (term != pay.GetHoldForUs() || op.GetGraceUs() != pay.GetGraceUs()) {
+		b.fault("%s held until %d, for %d us and %d of grace, in a sale whose payment is %v", what, op.GetHeldUntilUs(), term, op.GetGraceUs(), pay)
+	}
+}
+
+// checkRuling checks that a claim or entry has attributes exactly if the rules in force require them.
+func (b *Book) checkRuling(op *pb.Claim) {
+	want := 0
+	if len(b.settings.GetRules()) > 0 {
+		want = ledger.AttributesLen
+	}
+	if len(op.GetAttributes()) != want {
+		b.fault("a claim with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
+	}
 }
 
 // adjacent reports whether units have consecutive numbers.

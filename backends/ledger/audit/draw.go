@@ -26,9 +26,7 @@ func (b *Book) addEntry(at place, user uint32, known bool, op *pb.Claim) {
 	if len(op.GetUnits()) > 0 || op.GetHeldUntilUs() != 0 {
 		b.fault("an entry that has %d units, until %d", len(op.GetUnits()), op.GetHeldUntilUs())
 	}
-	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == ledger.AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
-		b.fault("an entry with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
-	}
+	b.checkRuling(op)
 	b.claims.Add(bookClaim{at.index, user, 0})
 	b.first.Add(0)
 	b.labels = append(b.labels, draw.Label(spec.LogUID(b.Log()), op.GetUser(), string(op.GetKey())))
@@ -44,14 +42,11 @@ func (b *Book) closeEntries(op *pb.Entries) {
 
 // award gives an entry its unit.
 func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
-	claim, pay := b.claims.At(n), b.settings.GetPayment()
+	claim := b.claims.At(n)
 	if b.entries == nil || len(op.GetUnits()) != 1 {
 		b.fault("an award of %d units, with the entries closed: %v", len(op.GetUnits()), b.entries != nil)
 	}
-	if held := op.GetHeldUntilUs() != 0; held != (pay != nil) ||
-		held && (op.GetHeldUntilUs()-c.GetTimeUs() != pay.GetHoldForUs() || op.GetGraceUs() != pay.GetGraceUs()) {
-		b.fault("an award held for %d us and %d of grace, in a sale whose payment is %v", op.GetHeldUntilUs()-c.GetTimeUs(), op.GetGraceUs(), pay)
-	}
+	b.checkTerm("an award", c, op)
 	claim.count = uint32(len(op.GetUnits()))
 	b.scattered[n] = slices.Clone(op.GetUnits())
 	history.state, history.since, history.until, history.grace = "sold", c.GetTimeUs(), op.GetHeldUntilUs(), op.GetGraceUs()

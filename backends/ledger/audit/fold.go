@@ -14,7 +14,7 @@ func (b *Book) Fold(entry []byte) error { return b.FoldRedacted(entry, sha256.Su
 // FoldRedacted is like Fold, for an entry that may be redacted. hash is that of the stored bytes.
 func (b *Book) FoldRedacted(entry []byte, hash ledger.Hash) error {
 	slot := b.Next()
-	commit, err := b.tail.TakeRedacted(entry, hash)
+	commit, err := b.TakeRedacted(entry, hash)
 	if err != nil {
 		return err
 	}

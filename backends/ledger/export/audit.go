@@ -2,8 +2,6 @@ package export
 
 import (
 	"bufio"
-	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,62 +79,18 @@ func (x *fileAudit) open() error {
 		return errors.New("the export's header has no saleLog: export the sale again")
 	}
 	x.Recount, x.shards = audit.NewRecount(h.Sale, h.UID, len(h.Roots), ledger.NewState)
-	x.last = make([]int, len(x.shards))
 	x.openLogs()
 	return nil
 }
 
-// book folds the commits into the books.
+// book folds the commits into the books and the other logs.
 func (x *fileAudit) book() error {
 	for {
 		if err := x.read(); err != nil || len(x.line) == 0 {
 			return err
 		}
-		if isClaim(x.line) {
-			continue
-		}
-		if isLogCommit(x.line) {
-			x.logCommit()
-			continue
-		}
-		var c Commit
-		if err := json.Unmarshal(x.line, &c); err != nil {
-			x.at("it cannot be read: %v", err)
-			continue
-		}
-		if c.Shard < 0 || c.Shard >= len(x.shards) {
-			x.at("it is of shard %d, and the header names the roots of %d shards", c.Shard, len(x.shards))
-			continue
-		}
-		b := x.Books()[c.Shard]
-		switch {
-		case !bytes.Equal(x.line, encode(c)):
-			x.at("slot %d of shard %d is written otherwise than salectl writes it", c.Slot, c.Shard)
-		case x.header.Redacted != (c.Hash != nil):
-			x.at("slot %d of shard %d is redacted: %v; the header says: %v", c.Slot, c.Shard, c.Hash != nil, x.header.Redacted)
-		case slices.ContainsFunc(x.last[c.Shard+1:], func(line int) bool { return line > 0 }):
-			x.at("slot %d of shard %d stands behind those of a later shard", c.Slot, c.Shard)
-		}
-		switch {
-		case b.Damaged() != nil: // what follows it cannot be judged
-		case c.Slot < b.Next():
-			x.at("slot %d of shard %d stands here a second time, or out of order", c.Slot, c.Shard)
-		case c.Slot > b.Next() && b.Next() == 0:
-			b.Damage(fmt.Errorf("line %d: slot %d of shard %d stands where slot 0 should: what is before it is missing, and what follows cannot be judged",
-				x.number, c.Slot, c.Shard))
-		case c.Slot > b.Next():
-			b.Damage(fmt.Errorf("line %d: slot %d of shard %d follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
-				x.number, c.Slot, c.Shard, b.Next()-1, x.last[c.Shard]))
-		default:
-			hash := ledger.Hash(sha256.Sum256(c.Commit))
-			if x.header.Redacted && c.Hash != nil {
-				hash = *c.Hash
-			}
-			if err := b.FoldRedacted(c.Commit, hash); err != nil {
-				b.Damage(fmt.Errorf("line %d: slot %d of shard %d does not continue what is before it, and what follows cannot be judged: %w", x.number, c.Slot, c.Shard, err))
-				continue
-			}
-			x.last[c.Shard] = x.number
+		if !isClaim(x.line) {
+			x.commit()
 		}
 	}
 }
@@ -144,11 +98,7 @@ func (x *fileAudit) book() error {
 // account checks the books by themselves, against each other, and against what was planned.
 func (x *fileAudit) account() {
 	for i, b := range x.Books() {
-		if err := b.Damaged(); err != nil {
-			x.Problem("%v", err)
-		} else if b.Root() != x.header.Roots[i] {
-			x.Problem("%s", x.endsOtherwise(i, fmt.Sprintf("shard %d", i), b.Next()))
-		}
+		x.whole(x.logs[i])
 		x.Shard(b)
 	}
 	x.Claims()
@@ -180,7 +130,7 @@ func (x *fileAudit) claims() error {
 		return err
 	}
 	states := x.shards
-	if x.sale == nil || !x.whole(states) {
+	if x.sale == nil || !x.headerHolds(states) {
 		return nil
 	}
 	firsts, total := make([]int, len(states)), 0 // index of each shard's first claim
@@ -306,9 +256,9 @@ func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
 	x.differs("claim "+line.Claim, encode(want), "its commits say")
 }
 
-// whole compares the header with the books and the sale's log, and reports whether claims can
+// headerHolds compares the header with the books and the sale's log, and reports whether claims can
 // be compared with these.
-func (x *fileAudit) whole(states []*ledger.State) bool {
+func (x *fileAudit) headerHolds(states []*ledger.State) bool {
 	h := x.header
 	x.of = ofSale{sale: x.sale}
 	if h.Redacted {

@@ -18,98 +18,128 @@ import (
 	"salectl/units"
 )
 
-// This file reads the sale's own log and that of its units from an export, and compares the
-// books of the shards and the claims with them.
+// This file reads the logs of an export. It folds those of the shards into the books, and the sale's
+// own log and that of its units, with which the books and the claims are compared.
 
-// auditedLog is one of these two logs, as far as it was read.
+// auditedLog is one of the logs, as far as it was read.
 type auditedLog struct {
-	name   string // in the lines
-	place  int    // in fileAudit.last
-	has    *ledger.LogPart
-	at     *ledger.Tail
-	apply  func(*pb.Commit, ledger.Hash) error
+	what string         // in problems
+	has  ledger.LogPart // as the header has it; Slots 0: unknown
+	at   interface {
+		Next() uint64
+		Root() ledger.Hash
+	}
+	fold   func(c Commit, hash ledger.Hash) error
+	number int   // of the line of the last commit applied; 0: none
 	damage error // reason why later commits are not judged
 }
 
 // openLogs prepares to read the logs that the header names.
 func (x *fileAudit) openLogs() {
-	h, shards := x.header, len(x.shards)
-	x.last = append(x.last, 0, 0)
+	h := x.header
+	for i, b := range x.Books() {
+		x.logs = append(x.logs, &auditedLog{what: fmt.Sprintf("shard %d", i), has: ledger.LogPart{Root: h.Roots[i]}, at: b,
+			fold: func(c Commit, hash ledger.Hash) error { return b.FoldRedacted(c.Commit, hash) }})
+	}
 	x.sale, x.payloads = ledger.NewSale(spec.SaleLog(h.Sale)), payload.NewLog(spec.UnitsLog(h.UID))
-	sale := &auditedLog{name: saleLogName, place: shards, has: h.SaleLog, at: ledger.NewTail(x.sale.Log()), apply: x.sale.Apply}
-	sale.begin(x.sale, nil)
-	x.logs = []*auditedLog{sale}
+	sale := ledger.NewTail(x.sale.Log())
+	x.skipTo(sale, nil)
+	x.logs = append(x.logs, &auditedLog{what: fmt.Sprintf("the log %q", saleLogName), has: *h.SaleLog, at: sale,
+		fold: func(c Commit, hash ledger.Hash) error { return x.foldSale(sale, c, hash) }})
 	if h.UnitsLog != nil {
-		x.logs = append(x.logs, &auditedLog{name: unitsLogName, place: shards + 1, has: h.UnitsLog, at: ledger.NewTail(x.payloads.Log()), apply: x.payloads.Apply})
+		x.logs = append(x.logs, &auditedLog{what: fmt.Sprintf("the log %q", unitsLogName), has: *h.UnitsLog, at: x.payloads,
+			fold: func(c Commit, _ ledger.Hash) error {
+				x.entries = append(x.entries, c.Commit)
+				return x.payloads.Fold(c.Commit)
+			}})
 	}
 }
 
-// begin moves to the first slot of the sale's log in the file, if slots of earlier runs precede
+// skipTo moves to the first slot of the sale's log in the file, if slots of earlier runs precede
 // it. before is the hash of the last of them, nil if it is not known yet.
-func (l *auditedLog) begin(sale *ledger.Sale, before []byte) {
-	if l.has.First > 0 {
-		h := ledger.Head{Slot: l.has.First - 1}
+func (x *fileAudit) skipTo(tail *ledger.Tail, before []byte) {
+	if first := x.header.SaleLog.First; first > 0 {
+		h := ledger.Head{Slot: first - 1}
 		copy(h.Hash[:], before)
-		l.at.Skip(h)
-		sale.Skip(h)
+		tail.Skip(h)
+		x.sale.Skip(h)
 	}
 }
 
-func isLogCommit(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"log":`)) }
+// logOf returns the index of the log of a line; -1: the header does not name it.
+func (x *fileAudit) logOf(c Commit) int {
+	shards := len(x.shards)
+	switch {
+	case c.Shard != nil && *c.Shard >= 0 && *c.Shard < shards:
+		return *c.Shard
+	case c.Shard == nil && c.Log == saleLogName:
+		return shards
+	case c.Shard == nil && c.Log == unitsLogName && x.header.UnitsLog != nil:
+		return shards + 1
+	}
+	return -1
+}
 
-// logCommit reads the line of a commit of one of the two logs.
-func (x *fileAudit) logCommit() {
-	var c LogCommit
+// commit reads the line of a commit.
+func (x *fileAudit) commit() {
+	var c Commit
 	if err := json.Unmarshal(x.line, &c); err != nil {
 		x.at("it cannot be read: %v", err)
 		return
 	}
-	i := slices.IndexFunc(x.logs, func(l *auditedLog) bool { return l.name == c.Log })
-	if i < 0 {
+	i := x.logOf(c)
+	switch {
+	case i < 0 && c.Shard != nil:
+		x.at("it is of shard %d, and the header names the roots of %d shards", *c.Shard, len(x.shards))
+		return
+	case i < 0:
 		x.at("it is of the log %q, and the header names no such log", c.Log)
 		return
 	}
 	l := x.logs[i]
+	slot := fmt.Sprintf("slot %d of %s", c.Slot, l.what)
+	redacted := c.Shard != nil && x.header.Redacted
 	switch {
 	case !bytes.Equal(x.line, encode(c)):
-		x.at("slot %d of the log %q is written otherwise than salectl writes it", c.Slot, c.Log)
-	case slices.ContainsFunc(x.last[l.place+1:], func(line int) bool { return line > 0 }):
-		x.at("slot %d of the log %q stands behind those of a later log", c.Slot, c.Log)
+		x.at("%s is written otherwise than salectl writes it", slot)
+	case c.Log != saleLogName && redacted != (c.Hash != nil):
+		x.at("%s is redacted: %v; the header says: %v", slot, c.Hash != nil, x.header.Redacted)
+	case slices.ContainsFunc(x.logs[i+1:], func(later *auditedLog) bool { return later.number > 0 }):
+		x.at("%s stands behind those of a later log", slot)
 	}
-	switch {
-	case l.damage != nil:
-	case c.Slot < l.at.Next():
-		x.at("slot %d of the log %q stands here a second time, or out of order", c.Slot, c.Log)
-	case c.Slot > l.at.Next():
-		l.damage = fmt.Errorf("line %d: slot %d of the log %q stands where slot %d should: what was between is missing, and what follows cannot be judged",
-			x.number, c.Slot, c.Log, l.at.Next())
+	switch next := l.at.Next(); {
+	case l.damage != nil: // what follows it cannot be judged
+	case c.Slot < next:
+		x.at("%s stands here a second time, or out of order", slot)
+	case c.Slot > next && l.number == 0:
+		l.damage = fmt.Errorf("line %d: %s stands where slot %d should: what is before it is missing, and what follows cannot be judged", x.number, slot, next)
+	case c.Slot > next:
+		l.damage = fmt.Errorf("line %d: %s follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
+			x.number, slot, next-1, l.number)
 	default:
-		if err := x.fold(l, c); err != nil {
-			l.damage = fmt.Errorf("line %d: slot %d of the log %q does not continue what is before it, and what follows cannot be judged: %w", x.number, c.Slot, c.Log, err)
+		hash := ledger.Hash(sha256.Sum256(c.Commit))
+		if c.Hash != nil && (redacted || c.Log == saleLogName) {
+			hash = *c.Hash
+		}
+		if err := l.fold(c, hash); err != nil {
+			l.damage = fmt.Errorf("line %d: %s does not continue what is before it, and what follows cannot be judged: %w", x.number, slot, err)
 			return
 		}
-		x.last[l.place] = x.number
-		if l.name == unitsLogName {
-			x.entries = append(x.entries, c.Commit)
-		}
+		l.number = x.number
 	}
 }
 
-// fold applies the commit of a line. If the part of the log begins after earlier runs, the file
-// lacks the slot before it, and fold accepts the hash that the commit names.
-func (x *fileAudit) fold(l *auditedLog, c LogCommit) error {
-	if begins := x.last[l.place] == 0; begins && l.has.First > 0 {
-		first := new(pb.Commit)
-		if err := proto.Unmarshal(c.Commit, first); err != nil {
-			return l.at.Corrupt("does not decode: %v", err)
+// foldSale applies a commit of the sale's log. If the part of the log begins after earlier runs, the
+// file lacks the slot before it, and foldSale accepts the hash that the commit names.
+func (x *fileAudit) foldSale(tail *ledger.Tail, c Commit, hash ledger.Hash) error {
+	if first := x.header.SaleLog.First; c.Slot == first && first > 0 {
+		begins := new(pb.Commit)
+		if err := proto.Unmarshal(c.Commit, begins); err != nil {
+			return tail.Corrupt("does not decode: %v", err)
 		}
-		l.begin(x.sale, first.GetPrev())
+		x.skipTo(tail, begins.GetPrev())
 	}
-	hash := ledger.Hash(sha256.Sum256(c.Commit))
-	if c.Hash != nil {
-		hash = *c.Hash
-	}
-	commit, err := l.at.TakeRedacted(c.Commit, hash)
+	commit, err := tail.TakeRedacted(c.Commit, hash)
 	if err != nil {
 		return err
 	}
@@ -119,30 +149,39 @@ func (x *fileAudit) fold(l *auditedLog, c LogCommit) error {
 			return fmt.Errorf("it has a hash as one from which a seed was left out, and is none")
 		}
 	}
-	return l.apply(commit, hash)
+	return x.sale.Apply(commit, hash)
 }
 
-// endLogs compares both logs with the header, after the last line, and drops a log that cannot be
-// trusted.
-func (x *fileAudit) endLogs() {
-	whole := func(l *auditedLog) bool {
-		if l.damage == nil && (l.at.Next() != l.has.First+l.has.Slots || l.at.Root() != l.has.Root) {
-			l.damage = errors.New(x.endsOtherwise(l.place, fmt.Sprintf("the log %q", l.name), l.at.Next()))
-		}
-		if l.damage != nil {
-			x.Problem("%v", l.damage)
-		}
-		return l.damage == nil
-	}
+// whole compares the end of a log with the header, after the last line. It reports the difference, or
+// why the log was not read to its end, and returns whether it was.
+func (x *fileAudit) whole(l *auditedLog) bool {
+	next := l.at.Next()
 	switch {
-	case !whole(x.logs[0]):
+	case l.damage != nil:
+		x.Problem("%v", l.damage)
+	case l.at.Root() == l.has.Root && (l.has.Slots == 0 || next == l.has.First+l.has.Slots):
+		return true
+	case l.number == 0:
+		x.Problem("%s has no slot %d, and a root in the header, line 1: its lines are missing, or the file ends too early", l.what, next)
+	default:
+		x.Problem("line %d: %s ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered", l.number, l.what)
+	}
+	return false
+}
+
+// endLogs compares the sale's log and that of its units with the header, and drops a log that cannot
+// be trusted.
+func (x *fileAudit) endLogs() {
+	n := len(x.shards)
+	switch {
+	case !x.whole(x.logs[n]):
 		x.sale = nil
-	case x.sale.UID() != x.UID || x.sale.Shards() != len(x.shards):
+	case x.sale.UID() != x.UID || x.sale.Shards() != n:
 		x.Problem("the log %q is of run %q with %s, the header of run %q with %s", saleLogName,
-			x.sale.UID(), spec.Count(x.sale.Shards(), "shard"), x.UID, spec.Count(len(x.shards), "shard"))
+			x.sale.UID(), spec.Count(x.sale.Shards(), "shard"), x.UID, spec.Count(n, "shard"))
 		x.sale = nil
 	}
-	if len(x.logs) > 1 && !whole(x.logs[1]) {
+	if len(x.logs) > n+1 && !x.whole(x.logs[n+1]) {
 		x.payloads = nil
 	}
 }

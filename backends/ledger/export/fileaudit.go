@@ -41,14 +41,13 @@ type fileAudit struct {
 	number int // of the last line read
 	header Header
 	shards []*ledger.State
-	last   []int // by shard, then by log: number of the line of the last commit applied
 	of     ofSale
 	worth  int64
 
-	logs     []*auditedLog
-	sale     *ledger.Sale // nil: its log cannot be trusted
-	payloads *payload.Log // nil: that log cannot be trusted
-	entries  [][]byte     // of the log of units
+	logs     []*auditedLog // of the shards, then the sale's own, and that of its units if the header names it
+	sale     *ledger.Sale  // nil: its log cannot be trusted
+	payloads *payload.Log  // nil: that log cannot be trusted
+	entries  [][]byte      // of the log of units
 	reader   *payload.Reader
 	locked   bool // the units are encrypted, and there is no key
 }
@@ -57,19 +56,10 @@ func (x *fileAudit) at(format string, args ...any) {
 	x.Problem("line %d: %s", x.number, fmt.Sprintf(format, args...))
 }
 
-// endsOtherwise returns the problem of a log that does not end in the file as the header says. place
-// is its index in last, next its next slot.
-func (x *fileAudit) endsOtherwise(place int, what string, next uint64) string {
-	if x.last[place] == 0 {
-		return fmt.Sprintf("%s has no slot %d, and a root in the header, line 1: its lines are missing, or the file ends too early", what, next)
-	}
-	return fmt.Sprintf("line %d: %s ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered", x.last[place], what)
-}
-
 // damaged reports whether a shard could not be applied to its end, or any of them if shard is -1.
 func (x *fileAudit) damaged(shard int) bool {
 	for i, b := range x.Books() {
-		if (shard < 0 || i == shard) && !b.Compared() {
+		if (shard < 0 || i == shard) && (x.logs[i].damage != nil || !b.Compared()) {
 			return true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,16 +23,6 @@ const (
 	unitsLogName = "units"
 )
 
-// LogCommit is the line of a commit of one of these logs.
-type LogCommit struct {
-	Log    string `json:"log"` // sale or units
-	Slot   uint64 `json:"slot"`
-	Commit []byte `json:"commit"` // base64
-	// Hash is the SHA-256 of the slot's stored bytes, if Commit lacks the seed of a red
-	// packet.
-	Hash *ledger.Hash `json:"hash,omitempty"`
-}
-
 // addedTo returns the plans that have added units up to the newest generation of the shards.
 func addedTo(sale *ledger.Sale, shards []*ledger.State) []ledger.Added {
 	return sale.AddedBy(min(max(ledger.NewestGeneration(shards), 1), sale.Generation()))
@@ -50,61 +39,64 @@ func (x *ofSale) readUnits(ctx context.Context, payloads *payload.Reader, shards
 	return err
 }
 
-// writeLogs writes the commits of both logs, which must be those that were folded.
-func (x *ofSale) writeLogs(ctx context.Context, logs ledger.Logs, h Header, lines *json.Encoder) error {
-	for _, log := range x.logs(h) {
-		err := copySlots(ctx, logs, log.from, log.has.First+log.has.Slots, log.has.Root, func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) error {
-			line, err := newLogCommit(log.name, slot, entry, commit, hash, log.open)
-			if err != nil {
-				return err
-			}
-			return lines.Encode(line)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writtenLog is one of the two logs, as a header has it.
+// writtenLog is a log of an export.
 type writtenLog struct {
-	name string // in the lines
+	line Commit // with the field that names the log
 	from *ledger.Tail
-	has  ledger.LogPart
-	open bool // its red packet has packets that may still be given
+	to   uint64 // slot after the last one
+	root ledger.Hash
+	omit func(*pb.Commit) bool // removes what the export omits, and reports whether there is any; nil: nothing is omitted
 }
 
 // logs returns the logs of an export with header h.
-func (x *ofSale) logs(h Header) (all []writtenLog) {
+func (x *ofSale) logs(h Header, shards []*ledger.State) (all []writtenLog) {
+	for i, s := range shards {
+		log := writtenLog{Commit{Shard: &i}, ledger.NewTail(s.Log()), s.Next(), s.Root(), nil}
+		if x.redact != nil {
+			log.omit = x.redact.commit
+		}
+		all = append(all, log)
+	}
+	part := func(name string, from *ledger.Tail, has ledger.LogPart, omit func(*pb.Commit) bool) {
+		all = append(all, writtenLog{Commit{Log: name}, from, has.First + has.Slots, has.Root, omit})
+	}
 	if h.SaleLog != nil {
-		all = append(all, writtenLog{saleLogName, x.sale.RunTail(), *h.SaleLog, h.Packets != nil && len(h.Packets.Seed) == 0})
+		var omit func(*pb.Commit) bool
+		if h.Packets != nil && len(h.Packets.Seed) == 0 {
+			omit = omitSeed
+		}
+		part(saleLogName, x.sale.RunTail(), *h.SaleLog, omit)
 	}
 	if h.UnitsLog != nil {
-		all = append(all, writtenLog{unitsLogName, ledger.NewTail(spec.UnitsLog(h.UID)), *h.UnitsLog, false})
+		part(unitsLogName, ledger.NewTail(spec.UnitsLog(h.UID)), *h.UnitsLog, nil)
 	}
 	return all
 }
 
-// newLogCommit returns the line of a slot. While packets may still be given it omits their seed,
-// which reveals the amount of each packet that no user has yet.
-func newLogCommit(log string, slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash, open bool) (LogCommit, error) {
-	line := LogCommit{Log: log, Slot: slot, Commit: entry}
-	if !open || !slices.ContainsFunc(commit.GetOps(), hasSeed) {
-		return line, nil
-	}
-	commit = proto.CloneOf(commit)
+// write writes the commits of the log, which must be those that were folded.
+func (l *writtenLog) write(ctx context.Context, logs ledger.Logs, lines *json.Encoder) error {
+	return copySlots(ctx, logs, l.from, l.to, l.root, func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) (err error) {
+		line := l.line
+		line.Slot, line.Commit = slot, entry
+		if l.omit != nil && l.omit(commit) {
+			line.Hash = &hash
+			if line.Commit, err = proto.Marshal(commit); err != nil {
+				return fmt.Errorf("redacting a commit: %w", err)
+			}
+		}
+		return lines.Encode(line)
+	})
+}
+
+// omitSeed removes the seed of packets that may still be given: it reveals the amount of each packet
+// that no user has yet.
+func omitSeed(commit *pb.Commit) (omitted bool) {
 	for _, op := range commit.GetOps() {
 		if hasSeed(op) {
-			op.GetPlanned().Seed = nil
+			op.GetPlanned().Seed, omitted = nil, true
 		}
 	}
-	var err error
-	if line.Commit, err = proto.Marshal(commit); err != nil {
-		return line, fmt.Errorf("leaving out a seed: %w", err)
-	}
-	line.Hash = &hash
-	return line, nil
+	return omitted
 }
 
 func hasSeed(op *pb.Op) bool { return len(op.GetPlanned().GetSeed()) > 0 }

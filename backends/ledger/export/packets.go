@@ -4,22 +4,16 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
-	"salectl/spec"
 )
 
 // Packets is the part of the header with the result of a red packet and all that determines its
 // amounts: with spec.RedPacket.Deal every line of the export can be checked by the export alone.
 // Amounts are exact decimals with all digits of the currency.
 type Packets struct {
-	Currency   string      `json:"currency"` // ISO 4217
-	Total      string      `json:"total"`
-	Granted    string      `json:"granted"` // sum of the packets that users have
-	Refund     string      `json:"refund"`  // the rest
-	Split      spec.Split  `json:"split"`
-	Min        string      `json:"min"`            // of one packet
-	Packets    int64       `json:"packets"`        // their number
-	Commitment ledger.Hash `json:"commitment"`     // to the seed, and to all else that determines the amounts
-	Seed       []byte      `json:"seed,omitempty"` // base64, 32 bytes; left out while a packet may still be given
+	ledger.PacketsStatus
+	Granted string `json:"granted"`        // sum of the packets that users have
+	Refund  string `json:"refund"`         // the rest
+	Seed    []byte `json:"seed,omitempty"` // base64, 32 bytes; left out while a packet may still be given
 }
 
 // packetsHeader returns the part of the header for shards in their folded state, nil if the units are
@@ -37,10 +31,7 @@ func (x *ofSale) packetsHeader(shards []*ledger.State) *Packets {
 			}
 		}
 	}
-	h := &Packets{
-		Currency: p.Currency, Total: p.Format(p.Total), Granted: p.Format(granted), Refund: p.Format(p.Total - granted),
-		Split: p.Split, Min: p.Format(p.Min), Packets: p.Packets, Commitment: p.Commitment(),
-	}
+	h := &Packets{PacketsStatus: p.Status(), Granted: p.Format(granted), Refund: p.Format(p.Total - granted)}
 	if over(shards) { // before, the seed reveals the amounts of packets that no user has yet
 		h.Seed = p.Seed
 	}

@@ -29,9 +29,9 @@ import (
 	"unicode/utf8"
 
 	"salectl/backends/ledger"
-	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/ledger/payload"
 	"salectl/draw"
+	"salectl/spec"
 )
 
 // Format is the version of the format, in the header's field format.
@@ -124,10 +124,12 @@ type Settlement struct {
 
 // Commit is the line of a commit: the bytes of a slot.
 type Commit struct {
-	Shard  int    `json:"shard"`
+	Shard  *int   `json:"shard,omitempty"`
+	Log    string `json:"log,omitempty"` // of another log than those of the shards: saleLogName or unitsLogName
 	Slot   uint64 `json:"slot"`
 	Commit []byte `json:"commit"` // base64
-	// Hash is the SHA-256 of the slot's stored bytes, if Commit is redacted.
+	// Hash is the SHA-256 of the slot's stored bytes, if Commit is redacted or lacks the seed of a
+	// red packet.
 	Hash *ledger.Hash `json:"hash,omitempty"`
 }
 
@@ -197,13 +199,10 @@ func (x *ofSale) write(ctx context.Context, logs ledger.Logs, sale, uid string, 
 			}
 		}
 	}
-	for shard, s := range shards {
-		if err := writeCommits(ctx, logs, shard, s, x.redact, lines); err != nil {
+	for _, log := range x.logs(header, shards) {
+		if err := log.write(ctx, logs, lines); err != nil {
 			return err
 		}
-	}
-	if err := x.writeLogs(ctx, logs, header, lines); err != nil {
-		return err
 	}
 	return w.Flush()
 }
@@ -256,19 +255,6 @@ func (x *ofSale) claimLine(sale string, shard int, c ledger.Claim) Claim {
 	return line
 }
 
-func writeCommits(ctx context.Context, logs ledger.Logs, shard int, s *ledger.State, redact *redaction, lines *json.Encoder) error {
-	return copySlots(ctx, logs, ledger.NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) (err error) {
-		line := Commit{Shard: shard, Slot: slot, Commit: entry}
-		if redact != nil {
-			if line.Commit, err = redact.commit(commit); err != nil {
-				return err
-			}
-			line.Hash = &hash
-		}
-		return lines.Encode(line)
-	})
-}
-
 // encode returns a line as Write writes it.
 func encode(v any) []byte {
 	var line bytes.Buffer
@@ -282,4 +268,30 @@ func lineEncoder(to io.Writer) *json.Encoder {
 	lines := json.NewEncoder(to)
 	lines.SetEscapeHTML(false)
 	return lines
+}
+
+// ofSale is what an export needs of the sale's own log, and of that of its units.
+type ofSale struct {
+	sale    *ledger.Sale
+	units   *ledger.LogPart    // nil: the units are numbers, or their payloads are omitted
+	packets *ledger.RedPacket  // nil: units are no packets of money
+	dealt   *spec.Packets      // the packets; nil: units are no packets, or the file lacks their seed
+	draw    *ledger.DrawResult // nil: the sale is no draw
+	redact  *redaction         // nil: nothing is redacted
+}
+
+// readOfSale reads from the sale's own log, and the heads of a draw's shards, what an export needs.
+func readOfSale(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (*ofSale, error) {
+	packets, err := ledger.RedPacketOf(sale)
+	if err != nil {
+		return nil, err
+	}
+	x := &ofSale{sale: sale, packets: packets}
+	if packets != nil {
+		x.dealt = packets.Deal()
+	}
+	if x.draw, err = ledger.DrawResultOf(sale); x.draw != nil {
+		err = x.draw.ReadHeads(ctx, logs, sale)
+	}
+	return x, err
 }

@@ -28,7 +28,7 @@ import (
 // other units: the sale's log determines which plan has added a unit. Several processes that
 // carry out one plan store the same payloads; a payload that is stored twice counts once.
 type Log struct {
-	tail   *ledger.Tail
+	*ledger.Tail
 	plans  map[ledger.Hash]*planPayloads
 	hashes []ledger.Hash // of each slot
 }
@@ -48,21 +48,12 @@ type part struct {
 
 // NewLog returns a log of units before its first slot.
 func NewLog(log string) *Log {
-	return &Log{tail: ledger.NewTail(log), plans: make(map[ledger.Hash]*planPayloads)}
+	return &Log{Tail: ledger.NewTail(log), plans: make(map[ledger.Hash]*planPayloads)}
 }
-
-// Log returns the log's name.
-func (p *Log) Log() string { return p.tail.Log() }
-
-// Next returns the slot after the last one folded.
-func (p *Log) Next() uint64 { return p.tail.Next() }
-
-// Root returns the hash of the last slot folded.
-func (p *Log) Root() ledger.Hash { return p.tail.Root() }
 
 // Fold applies the entry of the next slot. After an error the state must not be used.
 func (p *Log) Fold(entry []byte) error {
-	commit, err := p.tail.Decode(entry)
+	commit, err := p.Decode(entry)
 	if err != nil {
 		return err
 	}
@@ -73,12 +64,12 @@ func (p *Log) Fold(entry []byte) error {
 func (p *Log) Apply(c *pb.Commit, hash ledger.Hash) error {
 	payload, err := payloadOf(c)
 	if err != nil {
-		return p.tail.Corrupt("%v", err)
+		return p.Corrupt("%v", err)
 	}
 	if err := p.add(payload, true); err != nil {
-		return p.tail.Corrupt("%v", err)
+		return p.Corrupt("%v", err)
 	}
-	p.tail.Skip(ledger.Head{Slot: p.tail.Next(), Hash: hash, TimeUs: c.GetTimeUs()})
+	p.Skip(ledger.Head{Slot: p.Next(), Hash: hash, TimeUs: c.GetTimeUs()})
 	p.hashes = append(p.hashes, hash)
 	return nil
 }
@@ -110,7 +101,7 @@ func (p *Log) add(op *pb.Payload, keep bool) error {
 		return fmt.Errorf("the units of plan %v go on with %d after %d", plan, op.GetFirst(), known.end()-1)
 	}
 	if keep {
-		known.parts = append(known.parts, part{ledger.Range{First: op.GetFirst(), Count: op.GetCount()}, p.tail.Next()})
+		known.parts = append(known.parts, part{ledger.Range{First: op.GetFirst(), Count: op.GetCount()}, p.Next()})
 		p.plans[plan] = known
 	}
 	return nil
@@ -179,7 +170,7 @@ func (p *Log) KeyID() (id string) {
 // Entry encodes the next commit, with op. It fails if the log would reject op.
 func (p *Log) Entry(writer []byte, timeUs int64, op *pb.Payload) (*ledger.Entry, error) {
 	if err := p.add(op, false); err != nil {
-		return nil, fmt.Errorf("log %s, slot %d: %w", p.tail.Log(), p.tail.Next(), err)
+		return nil, fmt.Errorf("log %s, slot %d: %w", p.Log(), p.Next(), err)
 	}
-	return p.tail.Entry(&pb.Commit{Writer: writer, TimeUs: timeUs, Ops: []*pb.Op{{Op: &pb.Op_Payload{Payload: op}}}})
+	return p.Tail.Entry(&pb.Commit{Writer: writer, TimeUs: timeUs, Ops: []*pb.Op{{Op: &pb.Op_Payload{Payload: op}}}})
 }
