@@ -104,7 +104,7 @@ func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanatio
 			Name: r.Name, Enforce: string(r.Enforce), Require: r.Require, Result: r.Finding.Reason.String(),
 			Detail: r.Finding.Detail, Values: namedValues(r.Values), Cost: r.Cost, WorstCost: r.WorstCost,
 		}
-		if r.Enforce == rules.Deny {
+		if r.Enforce == spec.EnforceDeny {
 			rule.Message = r.Finding.Message
 		}
 		if err := r.Finding.MessageErr; err != nil {

@@ -41,18 +41,17 @@ func whoOf(s spec.Sale) Who {
 	if hash, ok := rules.HashFor(s); ok {
 		w.RuleSet = hash.String()
 	}
-	costs := map[string]uint64{}
+	var costs map[string]uint64
+	var priority uint64
 	if set, err := rules.ForSale(s); err == nil && set != nil {
-		for _, c := range set.Costs() {
-			costs[c.Of+c.Name+c.Field] = c.Worst
-		}
+		costs, priority = set.Costs()
 	}
 	for _, r := range s.Rules {
-		w.Rules = append(w.Rules, Rule{r, costs["rule"+r.Name+"require"], rules.MaxCost})
+		w.Rules = append(w.Rules, Rule{r, costs[r.Name], rules.MaxCost})
 	}
 	w.Variables, w.Users, w.History = s.Variables, s.Users, s.History
 	if s.Queue != nil {
-		w.Queue = &Queue{*s.Queue, costs["priority"]}
+		w.Queue = &Queue{*s.Queue, priority}
 	}
 	return w
 }

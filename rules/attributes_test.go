@@ -84,7 +84,7 @@ func TestDigest(t *testing.T) {
 		t.Error("a user who could not be read has the digest of one who could")
 	}
 	// Recorded decisions name digests.
-	if got := mustNew(t, shopper, "ada", ada...).Digest().String(); !strings.HasPrefix(got, "bb69e193") {
+	if got := mustNew(t, shopper, "ada", ada...).Digest().String(); !strings.HasPrefix(got, "beefbe1c") {
 		t.Errorf("the digest has changed to %s", got)
 	}
 }

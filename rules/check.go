@@ -40,7 +40,7 @@ var offset = regexp.MustCompile(`^(UTC|[-+](0[0-9]|1[0-4]):[0-5][0-9])$`)
 
 // forbidden returns the problem of one part of an expression, or "".
 func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
-	if owner := ownerOf(e.Type().TypeName()); owner != "" {
+	if owner := c.provider.owner(e.Type().TypeName()); owner != "" {
 		if parent, ok := e.Parent(); !ok || parent.Kind() != ast.SelectKind {
 			return owner + " is used as a whole", fmt.Sprintf("Name one of its fields, such as %s.%s.", owner, c.example(e.Type().TypeName()))
 		}
@@ -60,7 +60,7 @@ func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
 }
 
 func (c *compiler) example(structType string) string {
-	if names := c.provider.names(structType); len(names) > 0 {
+	if names, _ := c.provider.FindStructFieldNames(structType); len(names) > 0 {
 		return names[0]
 	}
 	return "name"
@@ -99,7 +99,7 @@ func (c *compiler) names(x *expression, checked *cel.Ast) {
 			}
 		case ast.SelectKind:
 			operand := e.AsSelect().Operand().(ast.NavigableExpr)
-			owner, name := ownerOf(operand.Type().TypeName()), e.AsSelect().FieldName()
+			owner, name := c.provider.owner(operand.Type().TypeName()), e.AsSelect().FieldName()
 			switch owner {
 			case "":
 			case variablesName:

@@ -1,8 +1,8 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +18,7 @@ import (
 	"salectl/spec"
 )
 
-// Set is a compiled declaration. It is immutable and safe for concurrent use.
+// Set is the compiled rules of a sale. It is immutable and safe for concurrent use.
 type Set struct {
 	schema    *Schema
 	variables []variable
@@ -30,7 +30,7 @@ type Set struct {
 }
 
 type rule struct {
-	Rule
+	spec.Rule
 	require *expression
 	message *expression // nil: Message is used
 	refusal string      // the buyer's message without messageExpression
@@ -52,81 +52,80 @@ type expression struct {
 	uses    []int    // indices of the variables that it names, sorted
 }
 
-// Compile compiles a declaration. The error contains all problems, each a *Problem, in the order of
-// variables, rules and priority; spec.Problems extracts them. Any other error comes from CEL itself.
-func Compile(d Declaration) (*Set, error) {
-	schema := d.Attributes
-	if schema == nil {
-		schema = noAttributes
+// ForSale compiles the rules of a sale. It returns nil if the sale has neither rules nor a
+// priority. The error contains all problems, each a *spec.Problem at its place in the sale's file if
+// the sale comes from a file. Any other error comes from CEL itself.
+func ForSale(s spec.Sale) (*Set, error) {
+	if !evaluates(s) && len(s.Variables) == 0 {
+		return nil, nil
 	}
-	c, err := newCompiler(schema, d.History)
+	c, err := newCompiler(s)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the rules of sale %s: %w", s.Name, err)
 	}
-	c.declared = d.Variables
-	c.count("variables", len(d.Variables), MaxVariables)
-	c.count("rules", len(d.Rules), MaxRules)
-	for _, v := range d.Variables {
+	c.count("variables", len(s.Variables), MaxVariables)
+	c.count("rules", len(s.Rules), MaxRules)
+	for _, v := range s.Variables {
 		c.variable(v)
 	}
-	for _, r := range d.Rules {
+	for _, r := range s.Rules {
 		c.rule(r)
 	}
-	if d.Priority != "" {
-		c.set.priority = c.priority(d.Priority)
+	if text := priorityOf(s); text != "" {
+		c.set.priority = c.priority(text)
 	}
-	if len(c.problems) > 0 {
+	switch {
+	case len(c.problems) > 0:
+		slices.SortStableFunc(c.problems, func(p, q *spec.Problem) int {
+			return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+		})
 		all := &multierror.Error{ErrorFormat: spec.ErrorFormat}
 		for _, p := range c.problems {
 			all.Errors = append(all.Errors, p)
 		}
 		return nil, all
+	case !evaluates(s):
+		return nil, nil // the variables alone were checked
 	}
-	c.set.hash = d.hash(schema)
+	c.set.hash = hashOf(s)
 	return c.set, nil
 }
 
-// Cost is the worst-case cost of one expression.
-type Cost struct {
-	Of, Name, Field string // as in Problem
-	Worst           uint64 // in units of CEL, with each variable counted once; at most MaxCost
-}
-
-// Costs returns the worst-case costs of the expressions of all rules and of the priority.
-func (s *Set) Costs() []Cost {
-	var all []Cost
+// Costs returns the worst-case costs, in units of CEL and with each variable counted once, of the
+// conditions of the rules by name, and of the priority. Each is at most MaxCost.
+func (s *Set) Costs() (rules map[string]uint64, priority uint64) {
+	rules = map[string]uint64{}
 	for _, r := range s.rules {
-		all = append(all, Cost{"rule", r.Name, "require", s.worst(r.require)})
-		if r.message != nil {
-			all = append(all, Cost{"rule", r.Name, "messageExpression", s.worst(r.message)})
-		}
+		rules[r.Name] = s.worst(r.require)
 	}
 	if s.priority != nil {
-		all = append(all, Cost{Of: "priority", Worst: s.worst(s.priority)})
+		priority = s.worst(s.priority)
 	}
-	return all
+	return rules, priority
 }
 
-// compiler makes a Set of a Declaration.
+// compiler compiles expressions that use the names of a provider.
 type compiler struct {
-	env      *cel.Env
 	provider *provider
-	options  []cel.ProgramOption
-	history  bool
-	declared []Variable
-	set      *Set
-	problems []*Problem
+	env      *cel.Env
+	problems []*spec.Problem
+
+	// The fields below are for the rules of a sale.
+	sale    spec.Sale
+	options []cel.ProgramOption
+	set     *Set
 }
 
-func newCompiler(schema *Schema, history bool) (*compiler, error) {
-	p := newProvider(schema)
-	environment, err := newEnvironment(p, history)
+func newCompiler(s spec.Sale) (*compiler, error) {
+	schema := SchemaFor(s)
+	p := newProvider(schema, s.History != nil)
+	environment, err := newEnvironment(p, ruleOptions...)
 	if err != nil {
-		return nil, fmt.Errorf("set up CEL: %w", err)
+		return nil, err
 	}
 	set := &Set{schema: schema, fields: p.fields()}
 	set.pool.New = func() any { return new(evaluation) }
-	return &compiler{env: environment, provider: p, options: programOptions(MaxCost), history: history, set: set}, nil
+	return &compiler{provider: p, env: environment, sale: s, options: programOptions(MaxCost), set: set}, nil
 }
 
 func (c *compiler) count(what string, n, limit int) {
@@ -136,16 +135,8 @@ func (c *compiler) count(what string, n, limit int) {
 }
 
 // variable compiles a variable and declares it for the expressions after it.
-func (c *compiler) variable(v Variable) {
+func (c *compiler) variable(v spec.Variable) {
 	at := place{"variable", v.Name, ""}
-	if err := spec.CheckIdentifier(v.Name); err != nil {
-		c.refuse(place{of: "variable"}, "", "%s", err)
-		return
-	}
-	if c.provider.has(variablesType, v.Name) {
-		c.refuse(at, "Rename one of them.", "there are two variables of this name")
-		return
-	}
 	x := c.expression(at, v.Expression, nil)
 	if x == nil {
 		return
@@ -177,21 +168,7 @@ func isPlain(t *types.Type) bool {
 	return false
 }
 
-var ruleName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
-func (c *compiler) rule(r Rule) {
-	if !ruleName.MatchString(r.Name) {
-		c.refuse(place{of: "rule"}, "Write small letters, digits and hyphens, such as members-only, at most 63.", "%q is no name for a rule", r.Name)
-	}
-	if slices.ContainsFunc(c.set.rules, func(other rule) bool { return other.Name == r.Name }) {
-		c.refuse(place{"rule", r.Name, "name"}, "Rename one of them.", "there are two rules of this name")
-	}
-	if r.Enforce == "" {
-		r.Enforce = Deny
-	}
-	if r.Enforce != Deny && r.Enforce != Audit {
-		c.refuse(place{"rule", r.Name, "enforce"}, "Write deny or audit.", "%q is no way to enforce a rule", r.Enforce)
-	}
+func (c *compiler) rule(r spec.Rule) {
 	c.checkMessage(r)
 	compiled := rule{Rule: r, refusal: r.Message}
 	if r.Message == "" {
@@ -210,7 +187,7 @@ func (c *compiler) rule(r Rule) {
 	c.set.rules = append(c.set.rules, compiled)
 }
 
-func (c *compiler) checkMessage(r Rule) {
+func (c *compiler) checkMessage(r spec.Rule) {
 	at := place{"rule", r.Name, "message"}
 	switch {
 	case len(r.Message) > MaxMessage:
@@ -235,18 +212,16 @@ func (c *compiler) priority(text string) *expression {
 	return x
 }
 
-// expression compiles one expression. If want is not nil the result must have that type. It returns
-// nil after a problem.
-func (c *compiler) expression(at place, text string, want *types.Type) *expression {
-	if strings.TrimSpace(text) == "" {
+// check parses and type-checks an expression. It returns nil after a problem.
+func (c *compiler) check(at place, text string) *cel.Ast {
+	switch n := utf8.RuneCountInString(text); {
+	case strings.TrimSpace(text) == "":
 		c.refuse(at, "Write an expression in CEL, such as user.known.", "there is no expression")
 		return nil
-	}
-	if !utf8.ValidString(text) {
+	case !utf8.ValidString(text):
 		c.refuse(at, "Save it as UTF-8.", "the expression is not UTF-8")
 		return nil
-	}
-	if n := utf8.RuneCountInString(text); n > MaxExpression {
+	case n > MaxExpression:
 		c.refuse(at, "Move parts of it into variables or into rules of their own.", "the expression has %d characters, at most %d are allowed", n, MaxExpression)
 		return nil
 	}
@@ -258,6 +233,16 @@ func (c *compiler) expression(at place, text string, want *types.Type) *expressi
 	checked, issues := c.env.Check(parsed)
 	if issues.Err() != nil {
 		c.issues(at, text, parsed, issues)
+		return nil
+	}
+	return checked
+}
+
+// expression compiles one expression. If want is not nil the result must have that type. It returns
+// nil after a problem.
+func (c *compiler) expression(at place, text string, want *types.Type) *expression {
+	checked := c.check(at, text)
+	if checked == nil {
 		return nil
 	}
 	if kind := checked.OutputType(); want != nil && !kind.IsExactType(want) {

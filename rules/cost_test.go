@@ -8,6 +8,8 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+
+	"salectl/spec"
 )
 
 // An evaluation stops at the limit of its cost, under the options that all rules are
@@ -57,12 +59,12 @@ func tryLimit(options func(limit uint64) []cel.ProgramOption) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCompiler(schema, true)
+	c, err := newCompiler(declaration{Attributes: schema, History: true}.sale())
 	if err != nil {
 		return err
 	}
 	c.options = options(probeLimit)
-	c.variable(Variable{Name: "far", Expression: probes[0]})
+	c.variable(spec.Variable{Name: "far", Expression: probes[0]})
 	for _, probe := range probes {
 		x := c.expression(place{"rule", "probe", "require"}, probe, types.BoolType)
 		if len(c.problems) > 0 {

@@ -6,6 +6,8 @@ import (
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"salectl/spec"
 )
 
 // Reason is why a rule is not satisfied.
@@ -60,13 +62,13 @@ func (s *Set) Decide(in *Input) Verdict {
 	var v Verdict
 	for i := range s.rules {
 		r := &s.rules[i]
-		if r.Enforce == Deny && !v.Allowed() {
+		if r.Enforce == spec.EnforceDeny && !v.Allowed() {
 			continue
 		}
 		f, ok := e.apply(i)
 		switch {
 		case ok:
-		case r.Enforce == Audit:
+		case r.Enforce == spec.EnforceAudit:
 			v.Audits = append(v.Audits, f)
 		default:
 			v.Refusal = f

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"salectl/spec"
 )
 
 // The rules see what the input has.
@@ -35,14 +37,14 @@ func TestRulesSeeTheInput(t *testing.T) {
 
 // The first deny rule that is not satisfied refuses; audit rules are all counted.
 func TestDecideInOrder(t *testing.T) {
-	s := mustCompile(t, Declaration{
-		Variables: []Variable{{"enough", "user.level >= 7"}},
-		Rules: []Rule{
-			{Name: "watched", Require: "user.city == 'Graz'", Enforce: Audit},
+	s := mustCompile(t, declaration{
+		Variables: []spec.Variable{{Name: "enough", Expression: "user.level >= 7"}},
+		Rules: []spec.Rule{
+			{Name: "watched", Require: "user.city == 'Graz'", Enforce: spec.EnforceAudit},
 			{Name: "fine", Require: "user.known"},
 			{Name: "level", Require: "variables.enough", MessageExpression: "'you have level ' + string(user.level) + ', and need 7'"},
 			{Name: "never-seen", Require: "false", Message: "not this"},
-			{Name: "watched-too", Require: "10 / (user.level - 5) > 0", Enforce: Audit, Message: "odd"},
+			{Name: "watched-too", Require: "10 / (user.level - 5) > 0", Enforce: spec.EnforceAudit, Message: "odd"},
 		},
 	})
 	v := s.Decide(input(t))
@@ -108,16 +110,16 @@ func TestAFailedEvaluationRefuses(t *testing.T) {
 
 // An evaluation that costs too much is stopped, also where || hides the error.
 func TestTooCostly(t *testing.T) {
-	c, err := newCompiler(shopper, true)
+	c, err := newCompiler(declaration{Attributes: shopper, History: true}.sale())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.options = programOptions(20)
-	c.variable(Variable{"far", "user.tags.all(x, x != 'no')"})
-	c.rule(Rule{Name: "plain", Require: "user.tags.all(x, x != 'no')"})
-	c.rule(Rule{Name: "hidden", Require: "variables.far || true", Enforce: Audit})
-	c.rule(Rule{Name: "hidden-too", Require: "variables.far || true", Enforce: Audit})
-	c.rule(Rule{Name: "cheap", Require: "user.known", Enforce: Audit})
+	c.variable(spec.Variable{Name: "far", Expression: "user.tags.all(x, x != 'no')"})
+	c.rule(spec.Rule{Name: "plain", Require: "user.tags.all(x, x != 'no')"})
+	c.rule(spec.Rule{Name: "hidden", Require: "variables.far || true", Enforce: spec.EnforceAudit})
+	c.rule(spec.Rule{Name: "hidden-too", Require: "variables.far || true", Enforce: spec.EnforceAudit})
+	c.rule(spec.Rule{Name: "cheap", Require: "user.known", Enforce: spec.EnforceAudit})
 	c.set.priority = c.priority("variables.far || true ? 1 : 2")
 	if len(c.problems) > 0 {
 		t.Fatal(c.problems[0])
@@ -160,9 +162,9 @@ func TestWorstCaseIsTheWorst(t *testing.T) {
 		"history.exists_one(h, h.units == 2) || true",
 		"(user.vip ? user.tags : ['a']).all(x, x != 'a')",
 	} {
-		s := mustCompile(t, Declaration{History: true,
-			Variables: []Variable{{"long", "user.tags.filter(x, x != 'a')"}, {"city", "user.city"}},
-			Rules:     []Rule{{Name: "only", Require: require}}})
+		s := mustCompile(t, declaration{History: true,
+			Variables: []spec.Variable{{Name: "long", Expression: "user.tags.filter(x, x != 'a')"}, {Name: "city", Expression: "user.city"}},
+			Rules:     []spec.Rule{{Name: "only", Require: require}}})
 		r := s.Explain(in).Rules[0]
 		if r.Finding.Reason != Satisfied || r.Cost > r.WorstCost {
 			t.Errorf("%s: %+v", require, r)
@@ -183,7 +185,7 @@ func TestMessages(t *testing.T) {
 		"fails alone": {"string(1 / (user.level - 5))", "", "the rule only does not allow this claim", true},
 		"empty":       {"''", "sorry", "sorry", true},
 	} {
-		s := mustCompile(t, Declaration{Rules: []Rule{{Name: "only", Require: "false", Message: c.message, MessageExpression: c.expression}}})
+		s := mustCompile(t, declaration{Rules: []spec.Rule{{Name: "only", Require: "false", Message: c.message, MessageExpression: c.expression}}})
 		f := s.Decide(input(t)).Refusal
 		if f.Message != c.want || (f.MessageErr != nil) != c.failed || f.Reason != Denied || len(f.Message) > MaxMessage {
 			t.Errorf("%s: %+v, want %q", name, f, c.want)
@@ -194,13 +196,13 @@ func TestMessages(t *testing.T) {
 // A variable is evaluated once a claim, when it is first used, and is held to the
 // size that costs were estimated with.
 func TestVariables(t *testing.T) {
-	s := mustCompile(t, Declaration{
-		Variables: []Variable{
-			{"unused", "1 / (user.level - 5)"},
-			{"list", "user.tags.map(x, x + x)"},
-			{"count", "variables.list.size()"},
+	s := mustCompile(t, declaration{
+		Variables: []spec.Variable{
+			{Name: "unused", Expression: "1 / (user.level - 5)"},
+			{Name: "list", Expression: "user.tags.map(x, x + x)"},
+			{Name: "count", Expression: "variables.list.size()"},
 		},
-		Rules: []Rule{{Name: "a", Require: "variables.count == 2"}, {Name: "b", Require: "variables.list[0] == 'earlyearly'"}},
+		Rules: []spec.Rule{{Name: "a", Require: "variables.count == 2"}, {Name: "b", Require: "variables.list[0] == 'earlyearly'"}},
 	})
 	in := input(t)
 	if v := s.Decide(in); !v.Allowed() {
@@ -241,8 +243,8 @@ func TestAttributesOfAnotherSchema(t *testing.T) {
 
 // A set is safe for concurrent use, and nothing of one claim gets into another.
 func TestDecideConcurrently(t *testing.T) {
-	s := mustCompile(t, Declaration{History: true, Variables: []Variable{{"text", "user.id + string(claim.quantity)"}},
-		Rules: []Rule{{Name: "only", Require: "user.level > 1 && history.size() == 7", MessageExpression: "variables.text"}}})
+	s := mustCompile(t, declaration{History: true, Variables: []spec.Variable{{Name: "text", Expression: "user.id + string(claim.quantity)"}},
+		Rules: []spec.Rule{{Name: "only", Require: "user.level > 1 && history.size() == 7", MessageExpression: "variables.text"}}})
 	var all sync.WaitGroup
 	for i := range 8 {
 		in := input(t)
@@ -260,9 +262,9 @@ func TestDecideConcurrently(t *testing.T) {
 }
 
 func TestPriority(t *testing.T) {
-	level := mustCompile(t, Declaration{Priority: "user.level * 9007199254740993"})
-	score := mustCompile(t, Declaration{Priority: "user.score / 3.0"})
-	none := mustCompile(t, Declaration{})
+	level := mustCompile(t, declaration{Priority: "user.level * 9007199254740993"})
+	score := mustCompile(t, declaration{Priority: "user.score / 3.0"})
+	none := requiring(t, "true")
 	with := func(n int64, f float64) *Input {
 		in := input(t)
 		in.User = mustNew(t, shopper, "x", IntOf(n), Value{}, DoubleOf(f))
@@ -276,7 +278,7 @@ func TestPriority(t *testing.T) {
 		}
 	}
 	// As doubles these two would be equal.
-	big := mustCompile(t, Declaration{Priority: "9007199254740992 + user.level"})
+	big := mustCompile(t, declaration{Priority: "9007199254740992 + user.level"})
 	a, _ := big.Priority(with(0, 0))
 	if b, _ := big.Priority(with(1, 0)); b.Compare(a) != 1 {
 		t.Errorf("%+v does not come before %+v", b, a)
@@ -291,19 +293,19 @@ func TestPriority(t *testing.T) {
 	if _, err := level.Priority(&Input{User: shopper.Unreadable("x", errors.New("odd"))}); !errors.As(err, &failed) || failed.Reason != Failed {
 		t.Errorf("%v", err)
 	}
-	if _, err := mustCompile(t, Declaration{Priority: "0.0 / (user.score - user.score)"}).Priority(with(1, 1)); err == nil {
+	if _, err := mustCompile(t, declaration{Priority: "0.0 / (user.score - user.score)"}).Priority(with(1, 1)); err == nil {
 		t.Error("NaN is a priority")
 	}
 }
 
 // Explain says rule by rule what the verdict rests on.
 func TestExplain(t *testing.T) {
-	s := mustCompile(t, Declaration{History: true,
-		Variables: []Variable{{"old", "user.since < now - duration('24h')"}, {"bad", "1 / (user.level - 5)"}},
-		Rules: []Rule{
+	s := mustCompile(t, declaration{History: true,
+		Variables: []spec.Variable{{Name: "old", Expression: "user.since < now - duration('24h')"}, {Name: "bad", Expression: "1 / (user.level - 5)"}},
+		Rules: []spec.Rule{
 			{Name: "old", Require: "variables.old && !has(sale.closesAt)"},
 			{Name: "few", Require: "history.units() + claim.quantity <= 4", Message: "at most 4"},
-			{Name: "odd", Require: "variables.bad > 0", Enforce: Audit},
+			{Name: "odd", Require: "variables.bad > 0", Enforce: spec.EnforceAudit},
 		},
 		Priority: "user.score",
 	})
@@ -341,16 +343,16 @@ func BenchmarkDecide(b *testing.B) {
 	five := "user.level >= 3 && user.city == 'Wien' && user.score > 1.5 && user.vip && user.since < now"
 	for _, c := range []struct {
 		name  string
-		rules []Rule
+		rules []spec.Rule
 	}{
-		{"attributes=1", []Rule{{Name: "a", Require: "user.level >= 3"}}},
-		{"attributes=5", []Rule{{Name: "a", Require: five}}},
-		{"attributes=5/rules=2", []Rule{{Name: "a", Require: "user.level >= 3 && user.city == 'Wien'"}, {Name: "b", Require: "user.score > 1.5 && user.vip && user.since < now"}}},
-		{"history=2", []Rule{{Name: "a", Require: "!history.exists(h, h.sale in ['drop-5', 'drop-6', 'drop-7'])"}}},
-		{"refused", []Rule{{Name: "a", Require: "user.level >= 7", MessageExpression: "'you have level ' + string(user.level)"}}},
+		{"attributes=1", []spec.Rule{{Name: "a", Require: "user.level >= 3"}}},
+		{"attributes=5", []spec.Rule{{Name: "a", Require: five}}},
+		{"attributes=5/rules=2", []spec.Rule{{Name: "a", Require: "user.level >= 3 && user.city == 'Wien'"}, {Name: "b", Require: "user.score > 1.5 && user.vip && user.since < now"}}},
+		{"history=2", []spec.Rule{{Name: "a", Require: "!history.exists(h, h.sale in ['drop-5', 'drop-6', 'drop-7'])"}}},
+		{"refused", []spec.Rule{{Name: "a", Require: "user.level >= 7", MessageExpression: "'you have level ' + string(user.level)"}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := mustCompile(b, Declaration{History: true, Rules: c.rules})
+			s := mustCompile(b, declaration{History: true, Rules: c.rules})
 			in := input(b)
 			b.ReportAllocs()
 			for b.Loop() {

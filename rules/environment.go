@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"math"
 
 	"cel.dev/cel-go/cel"
@@ -17,9 +18,14 @@ const maxRegex = 1000
 // maxNesting limits how deeply macros with loops, such as all, exists and map, may be nested or chained.
 const maxNesting = 3
 
-// newCEL returns a CEL environment with the limits of all expressions, and without dyn and type.
-func newCEL(options ...cel.EnvOption) (*cel.Env, error) {
-	return cel.NewCustomEnv(append(options,
+// newEnvironment returns the CEL environment of a provider's names, with the limits of all expressions.
+// It lacks dyn, which would leave names and types unchecked until an evaluation, and type.
+func newEnvironment(p *provider, options ...cel.EnvOption) (*cel.Env, error) {
+	all := append([]cel.EnvOption{cel.CustomTypeProvider(p)}, options...)
+	for _, n := range p.names {
+		all = append(all, cel.Variable(n.name, n.kind))
+	}
+	environment, err := cel.NewCustomEnv(append(all,
 		cel.StdLib(cel.StdLibSubset((&env.LibrarySubset{}).AddExcludedFunctions(env.NewFunction("dyn"), env.NewFunction("type")))),
 		cel.ParserExpressionSizeLimit(MaxExpression),
 		cel.ParserRecursionLimit(50),
@@ -29,27 +35,18 @@ func newCEL(options ...cel.EnvOption) (*cel.Env, error) {
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
 			cel.ValidateComprehensionNestingLimit(maxNesting)),
 	)...)
+	if err != nil {
+		return nil, fmt.Errorf("set up CEL: %w", err)
+	}
+	return environment, nil
 }
 
-// newEnvironment returns the CEL environment of rules. It lacks dyn, which would leave names and
-// types unchecked until a claim is evaluated.
-func newEnvironment(p *provider, history bool) (*cel.Env, error) {
-	options := []cel.EnvOption{
-		cel.CustomTypeProvider(p),
-		cel.CrossTypeNumericComparisons(false),
-		cel.ASTValidators(cel.ValidateHomogeneousAggregateLiterals()),
-		cel.Variable(userName, types.NewObjectType(userType)),
-		cel.Variable(claimName, types.NewObjectType(claimType)),
-		cel.Variable(saleName, types.NewObjectType(saleType)),
-		cel.Variable(variablesName, types.NewObjectType(variablesType)),
-		cel.Variable(nowName, types.TimestampType),
-		unitsFunction,
-		cel.CostEstimatorOptions(cost.OverloadCostEstimate(unitsOverload, estimateUnits)),
-	}
-	if history {
-		options = append(options, cel.Variable(historyName, types.NewListType(purchaseObject)))
-	}
-	return newCEL(options...)
+// ruleOptions are the options of the environment of rules.
+var ruleOptions = []cel.EnvOption{
+	cel.CrossTypeNumericComparisons(false),
+	cel.ASTValidators(cel.ValidateHomogeneousAggregateLiterals()),
+	unitsFunction,
+	cel.CostEstimatorOptions(cost.OverloadCostEstimate(unitsOverload, estimateUnits)),
 }
 
 // programOptions returns the options of every expression. TestEvaluationsStopAtTheirCost tests the

@@ -3,6 +3,8 @@ package rules
 import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"salectl/spec"
 )
 
 // Explanation is the result of each rule for an input, with its values and costs.
@@ -16,7 +18,7 @@ type Explanation struct {
 // RuleResult is the result of one rule.
 type RuleResult struct {
 	Name      string
-	Enforce   Enforce
+	Enforce   spec.Enforce
 	Require   string  // the expression
 	Finding   Finding // with the reason Satisfied if the rule is satisfied
 	Values    []NamedValue

@@ -47,13 +47,23 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is missing", e.Name)
 }
 
-// provider declares the fields of the objects to CEL. Compile adds variables one by one, so that
-// each sees only those before it.
+// provider declares names to CEL, and the fields of the objects among them. Variables are added one
+// by one, so that each sees only those before it.
 type provider struct {
-	objects map[string][]field
+	names   []declared
+	objects map[string][]field // by type
 }
 
-func newProvider(s *Schema) *provider {
+// declared is a name that expressions can use.
+type declared struct {
+	name string
+	kind *types.Type
+}
+
+func object(name, structType string) declared { return declared{name, types.NewObjectType(structType)} }
+
+// newProvider returns the provider of rules.
+func newProvider(s *Schema, history bool) *provider {
 	user := []field{
 		{fieldID, types.StringType, func(from any) (ref.Val, error) { return from.(*evaluation).userID(), nil }},
 		{fieldKnown, types.BoolType, func(from any) (ref.Val, error) { return types.Bool(from.(*evaluation).in.User.Known()), nil }},
@@ -63,7 +73,14 @@ func newProvider(s *Schema) *provider {
 			return from.(*evaluation).in.User.at(s, i).val, nil
 		}})
 	}
-	return &provider{objects: map[string][]field{
+	names := []declared{
+		object(userName, userType), object(claimName, claimType), object(saleName, saleType),
+		{nowName, types.TimestampType}, object(variablesName, variablesType),
+	}
+	if history {
+		names = append(names, declared{historyName, types.NewListType(purchaseObject)})
+	}
+	return &provider{names, map[string][]field{
 		userType:      user,
 		claimType:     claimFields,
 		saleType:      saleFields,
@@ -106,18 +123,13 @@ func instant(t time.Time) ref.Val {
 	return types.Timestamp{Time: t.UTC()}
 }
 
-// ownerOf returns the name of an object of a type in rules. It is empty for an element of history,
-// which has no name.
-func ownerOf(structType string) string {
-	switch structType {
-	case userType:
-		return userName
-	case claimType:
-		return claimName
-	case saleType:
-		return saleName
-	case variablesType:
-		return variablesName
+// owner returns the name of the object of a type. It is empty for an element of history, which has no
+// name.
+func (p *provider) owner(structType string) string {
+	for _, n := range p.names {
+		if n.kind.Kind() == types.StructKind && n.kind.TypeName() == structType {
+			return n.name
+		}
 	}
 	return ""
 }
@@ -130,21 +142,12 @@ func (p *provider) find(structType, name string) (field, bool) {
 	return p.objects[structType][i], true
 }
 
-// names returns the names of the fields of an object type.
-func (p *provider) names(structType string) []string {
-	var names []string
-	for _, f := range p.objects[structType] {
-		names = append(names, f.name)
-	}
-	return names
-}
-
 // fields returns the fields of user, claim and sale, by names such as user.level.
 func (p *provider) fields() map[string]field {
 	all := map[string]field{}
 	for structType, fields := range p.objects {
 		for _, f := range fields {
-			if owner := ownerOf(structType); owner != "" {
+			if owner := p.owner(structType); owner != "" {
 				all[owner+"."+f.name] = f
 			}
 		}
@@ -159,7 +162,7 @@ func (p *provider) FindStructFieldType(structType, name string) (*types.FieldTyp
 		return nil, false
 	}
 	// Shared by all evaluations: CEL wraps it each time.
-	missing := &MissingError{Name: ownerOf(structType) + "." + name}
+	missing := &MissingError{Name: p.owner(structType) + "." + name}
 	if structType == purchaseType {
 		missing.Name = "the purchase's " + name
 	}
@@ -189,8 +192,12 @@ func (p *provider) FindStructType(structType string) (*types.Type, bool) {
 
 // FindStructFieldNames implements types.Provider.
 func (p *provider) FindStructFieldNames(structType string) ([]string, bool) {
-	_, ok := p.objects[structType]
-	return p.names(structType), ok
+	fields, ok := p.objects[structType]
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return names, ok
 }
 
 // EnumValue implements types.Provider. There are no enums.

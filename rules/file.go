@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,16 +78,11 @@ func fileError(path string, err error) error {
 
 // IDs returns the ids of the users, in the order of the file.
 func (f *File) IDs() []string {
-	places := make([]uint32, 0, f.table.users)
-	for _, place := range f.table.slots {
-		if place != 0 {
-			places = append(places, place-1)
-		}
-	}
-	slices.Sort(places)
+	places := slices.Sorted(maps.Values(f.table.places))
 	ids := make([]string, len(places))
 	for i, at := range places {
-		ids[i] = string(f.table.idAt(at))
+		id, _ := readText(f.table.bytes[at:])
+		ids[i] = string(id)
 	}
 	return ids
 }

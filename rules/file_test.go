@@ -51,8 +51,8 @@ func TestOpenFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := f.Lookup(t.Context(), []string{"eve", "zoe", "bob", "ada"})
-		if err != nil || f.table.users != 3 {
-			t.Fatal(f.table.users, err)
+		if err != nil || len(f.table.places) != 3 {
+			t.Fatal(len(f.table.places), err)
 		}
 		for i := range want {
 			if got[i].Digest() != want[i].Digest() || got[i].Known() != want[i].Known() {
@@ -67,7 +67,7 @@ func TestOpenFile(t *testing.T) {
 func TestOpenFileManifest(t *testing.T) {
 	const digest = "2ab0dd47f7c40a1f5a1cbb1bfd1b1f5b6c0f3ff93e1d9d1df5e0ba9ba22ee5f9"
 	path := write(t, "users.ndjson", "\n")
-	if f, err := OpenFile(path, shopper); err != nil || f.table.users != 0 {
+	if f, err := OpenFile(path, shopper); err != nil || len(f.table.places) != 0 {
 		t.Errorf("without users: %v, %v", f, err)
 	}
 	for manifest, want := range map[string]string{
@@ -232,8 +232,8 @@ func TestAFileIsCompact(t *testing.T) {
 		t.Errorf("%.1f bytes a user", each)
 	}
 	got, _ := f.Lookup(t.Context(), []string{"user-0099999", "user-0000000", "user-0100000"})
-	if !got[0].Known() || got[0].Value("level").String() != "9" || !got[1].Known() || got[2].Known() || f.table.users != users {
-		t.Errorf("%v, %d users", got, f.table.users)
+	if !got[0].Known() || got[0].Value("level").String() != "9" || !got[1].Known() || got[2].Known() || len(f.table.places) != users {
+		t.Errorf("%v, %d users", got, len(f.table.places))
 	}
 	runtime.KeepAlive(f)
 }

@@ -1,10 +1,14 @@
 package rules
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"salectl/spec"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,12 +35,46 @@ func mustNew(t testing.TB, s *Schema, id string, values ...Value) Attributes {
 	return user
 }
 
-func mustCompile(t testing.TB, d Declaration) *Set {
+// declaration is a sale's rules, and what they read.
+type declaration struct {
+	Attributes *Schema
+	History    bool
+	Variables  []spec.Variable
+	Rules      []spec.Rule
+	Priority   string
+	Tables     []string // the ZooKeepers of a table of users
+}
+
+func (d declaration) sale() spec.Sale {
+	s := spec.Sale{Name: "tickets", Variables: d.Variables, Rules: slices.Clone(d.Rules), Queue: &spec.Queue{Priority: d.Priority}}
+	for i, r := range s.Rules {
+		s.Rules[i].Enforce = cmp.Or(r.Enforce, spec.EnforceDeny)
+	}
+	if d.History {
+		s.History = new(spec.History)
+	}
+	if d.Attributes != nil || d.Tables != nil {
+		s.Users = new(spec.Users)
+	}
+	if d.Attributes != nil {
+		for _, a := range d.Attributes.attributes {
+			s.Users.Attributes = append(s.Users.Attributes, spec.Attribute{Name: a.Name, Type: a.Type.String()})
+		}
+	}
+	if d.Tables != nil {
+		s.Users.Table = &spec.UsersTable{Zookeeper: d.Tables}
+	}
+	return s
+}
+
+func compile(d declaration) (*Set, error) { return ForSale(d.sale()) }
+
+func mustCompile(t testing.TB, d declaration) *Set {
 	t.Helper()
 	if d.Attributes == nil {
 		d.Attributes = shopper
 	}
-	s, err := Compile(d)
+	s, err := compile(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +84,7 @@ func mustCompile(t testing.TB, d Declaration) *Set {
 // requiring is a set of one rule.
 func requiring(t testing.TB, require string) *Set {
 	t.Helper()
-	return mustCompile(t, Declaration{History: true, Rules: []Rule{{Name: "only", Require: require}}})
+	return mustCompile(t, declaration{History: true, Rules: []spec.Rule{{Name: "only", Require: require}}})
 }
 
 // input is ada's claim at noon.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"salectl/spec"
 )
 
 type histories map[string][]Purchase
@@ -52,7 +54,7 @@ func TestWithHistory(t *testing.T) {
 	if _, err := users.Lookup(t.Context(), []string{"bad"}); err == nil || err.Error() != "look up purchases: no server" {
 		t.Error(err)
 	}
-	s := mustCompile(t, Declaration{Attributes: shopper, History: true, Rules: []Rule{{Name: "only", Require: "history.units() < 6 && history[0].sale == 'three'"}}})
+	s := mustCompile(t, declaration{Attributes: shopper, History: true, Rules: []spec.Rule{{Name: "only", Require: "history.units() < 6 && history[0].sale == 'three'"}}})
 	if v := s.Decide(&Input{User: all[0], Now: noon}); v.Allowed() {
 		t.Error("let in with 6 units")
 	}

@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-
-	"salectl/spec"
 )
 
 // Predicates about payments read JSON of any form from another program. So it is known only at
@@ -24,17 +22,32 @@ import (
 // types are checked at compilation, as in rules. The cost of an evaluation is limited while it
 // runs, since the size of the JSON is unknown before.
 
-// Scope is the set of names that predicates of one kind can use.
-type Scope int
+// Scope is the set of names that predicates of one kind can use. Its texts are examples of conditions
+// and references.
+type Scope struct {
+	condition, reference string
+	compiler             func() (compiler, error) // made on first use
+}
 
 // Scopes of predicates.
-const (
+var (
 	// CheckScope has response.status, response.body, claim.id, claim.user, claim.quantity,
 	// sale.name and sale.run.
-	CheckScope Scope = iota
+	CheckScope = newScope(`response.body.state == "paid".`, "response.body.id.",
+		object(responseName, responseType), object(claimName, heldClaimType), object(saleName, heldSaleType))
 	// WebhookScope has event, sale.name and sale.run.
-	WebhookScope
+	WebhookScope = newScope(`event.type == "payment.paid".`, "event.data.id.",
+		declared{eventName, types.DynType}, object(saleName, heldSaleType))
 )
+
+func newScope(condition, reference string, names ...declared) *Scope {
+	return &Scope{condition, reference, sync.OnceValues(func() (compiler, error) {
+		p := &provider{names, toldObjects}
+		// A JSON number is an int or a double, depending on its notation.
+		environment, err := newEnvironment(p, cel.CrossTypeNumericComparisons(true))
+		return compiler{provider: p, env: environment}, err
+	})}
+}
 
 // Predicate is a compiled expression about a payment. It is immutable and safe for concurrent use.
 type Predicate struct {
@@ -68,7 +81,7 @@ func toldField(name string, kind *types.Type, get func(*PredicateInput) ref.Val)
 }
 
 // toldObjects are the objects of both scopes.
-var toldObjects = &provider{objects: map[string][]field{
+var toldObjects = map[string][]field{
 	responseType: {
 		toldField("status", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Status) }),
 		toldField("body", types.DynType, func(t *PredicateInput) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
@@ -82,16 +95,6 @@ var toldObjects = &provider{objects: map[string][]field{
 		toldField("name", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Sale) }),
 		toldField("run", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Run) }),
 	},
-}}
-
-// toldNames returns the names of a scope and their types.
-func (s Scope) toldNames() ([]string, map[string]*types.Type) {
-	if s == CheckScope {
-		return []string{responseName, claimName, saleName}, map[string]*types.Type{
-			responseName: types.NewObjectType(responseType), claimName: types.NewObjectType(heldClaimType), saleName: types.NewObjectType(heldSaleType),
-		}
-	}
-	return []string{eventName, saleName}, map[string]*types.Type{eventName: types.DynType, saleName: types.NewObjectType(heldSaleType)}
 }
 
 // ResolveName implements cel.Activation.
@@ -108,109 +111,38 @@ func (t *PredicateInput) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (t *PredicateInput) Parent() cel.Activation { return nil }
 
-// toldEnvironments returns the environments of the scopes, made on first use.
-var toldEnvironments = [...]func() (*cel.Env, error){
-	CheckScope:   sync.OnceValues(func() (*cel.Env, error) { return newToldEnvironment(CheckScope) }),
-	WebhookScope: sync.OnceValues(func() (*cel.Env, error) { return newToldEnvironment(WebhookScope) }),
-}
-
-func newToldEnvironment(s Scope) (*cel.Env, error) {
-	options := []cel.EnvOption{
-		cel.CustomTypeProvider(toldObjects),
-		cel.CrossTypeNumericComparisons(true), // a JSON number is an int or a double, depending on its notation
-	}
-	_, kinds := s.toldNames()
-	for name, kind := range kinds {
-		options = append(options, cel.Variable(name, kind))
-	}
-	return newCEL(options...)
-}
-
 // Condition compiles an expression of type bool.
-func (s Scope) Condition(text string) (*Predicate, error) {
-	return s.compile(text, types.BoolType, `Write a condition, such as `+map[Scope]string{
-		CheckScope: `response.body.state == "paid".`, WebhookScope: `event.type == "payment.paid".`}[s])
+func (s *Scope) Condition(text string) (*Predicate, error) {
+	return s.compile(text, types.BoolType, "Write a condition, such as "+s.condition)
 }
 
 // Reference compiles an expression whose value is a text or a whole number.
-func (s Scope) Reference(text string) (*Predicate, error) {
-	return s.compile(text, types.StringType, `Write what is text, such as `+map[Scope]string{
-		CheckScope: `response.body.id.`, WebhookScope: `event.data.id.`}[s])
+func (s *Scope) Reference(text string) (*Predicate, error) {
+	return s.compile(text, types.StringType, "Write what is text, such as "+s.reference, types.IntKind, types.UintKind)
 }
 
-// compile compiles an expression. A *spec.Problem describes an invalid one, with line and column in
-// the expression.
-func (s Scope) compile(text string, want *types.Type, remedy string) (*Predicate, error) {
-	environment, err := toldEnvironments[s]()
+// compile compiles an expression whose value is of type want, or of one of other kinds. A *spec.Problem
+// describes an invalid one, with line and column in the expression.
+func (s *Scope) compile(text string, want *types.Type, remedy string, others ...types.Kind) (*Predicate, error) {
+	c, err := s.compiler()
 	if err != nil {
-		return nil, fmt.Errorf("set up CEL: %w", err)
+		return nil, err
 	}
-	if n := utf8.RuneCountInString(text); n > MaxExpression || !utf8.ValidString(text) {
-		return nil, problemIn(text, 1, 0, fmt.Sprintf("the expression is not UTF-8, or has %d characters: at most %d are allowed", n, MaxExpression), "Shorten it.")
+	at := place{of: "expression"}
+	checked := c.check(at, text)
+	if checked == nil {
+		return nil, c.problems[0]
 	}
-	parsed, issues := environment.Parse(text)
-	if issues.Err() != nil {
-		return nil, s.issue(text, nil, issues)
+	if kind := checked.OutputType(); !kind.IsExactType(want) && !slices.Contains(append(others, types.DynKind), kind.Kind()) {
+		c.refuseAt(at, text, 1, 0, remedy, fmt.Sprintf("this is %s and not %s", article(kind), article(want)))
+		return nil, c.problems[0]
 	}
-	checked, issues := environment.Check(parsed)
-	if issues.Err() != nil {
-		return nil, s.issue(text, parsed, issues)
-	}
-	kind := checked.OutputType()
-	if !kind.IsExactType(want) && kind.Kind() != types.DynKind && (want.Kind() != types.StringKind || kind.Kind() != types.IntKind && kind.Kind() != types.UintKind) {
-		return nil, problemIn(text, 1, 0, fmt.Sprintf("this is %s and not %s", article(kind), article(want)), remedy)
-	}
-	program, err := environment.Program(checked, programOptions(MaxCost)...)
+	program, err := c.env.Program(checked, programOptions(MaxCost)...)
 	if err != nil {
-		return nil, problemIn(text, 1, 0, err.Error(), "")
+		c.refuseAt(at, text, 1, 0, "", err.Error())
+		return nil, c.problems[0]
 	}
 	return &Predicate{program}, nil
-}
-
-// issue returns the first error that CEL has found.
-func (s Scope) issue(text string, parsed *cel.Ast, issues *cel.Issues) *spec.Problem {
-	e := issues.Errors()[0]
-	line, column := e.Location.Line(), e.Location.Column()
-	if m := undefinedField.FindStringSubmatch(e.Message); m != nil {
-		column = fieldAt(text, line, column, m[1])
-	}
-	message, remedy := s.reword(e.Message, exprOf(parsed, e.ExprID))
-	return problemIn(text, line, column, message, remedy)
-}
-
-// reword rephrases CEL's errors about names, fields and types.
-func (s Scope) reword(message string, at ast.Expr) (reworded, remedy string) {
-	known, kinds := s.toldNames()
-	if m := undefinedField.FindStringSubmatch(message); m != nil && at != nil && at.Kind() == ast.SelectKind {
-		owner := "this"
-		if operand := at.AsSelect().Operand(); operand.Kind() == ast.IdentKind {
-			owner = operand.AsIdent()
-		}
-		if kind := kinds[owner]; kind != nil {
-			return fmt.Sprintf("%s has no field %q", owner, m[1]), oneOf(m[1], toldObjects.names(kind.TypeName()), "field")
-		}
-	}
-	if m := undeclared.FindStringSubmatch(message); m != nil {
-		if at != nil && at.Kind() == ast.CallKind {
-			return fmt.Sprintf("there is no function %s()", m[1]), oneOf(m[1], functions, "function")
-		}
-		first, _, _ := strings.Cut(m[1], ".")
-		return fmt.Sprintf("%q is not known", m[1]), oneOf(first, known, "name")
-	}
-	if m := noOverload.FindStringSubmatch(message); m != nil {
-		return wrongTypes(m[1], m[2])
-	}
-	if syntax, is := strings.CutPrefix(message, "Syntax error: "); is {
-		return "this is no CEL: " + syntaxExpecting.ReplaceAllString(syntax, ""), "Complete the expression or correct it here."
-	}
-	return message, ""
-}
-
-// problemIn returns a problem at a line (from 1) and a column (from 0) of an expression.
-func problemIn(text string, line, column int, message, remedy string) *spec.Problem {
-	lines := strings.Split(text, "\n")
-	line = min(max(line, 1), len(lines))
-	return &spec.Problem{File: "expression", Line: line, Column: max(column, 0) + 1, Source: lines[line-1], Message: message, Remedy: remedy}
 }
 
 // Holds evaluates a condition. It returns an error if the condition has no value: it reads a
@@ -291,44 +223,31 @@ func parseValue(d *json.Decoder, text []byte) (any, error) {
 		}
 		return token, nil
 	case json.Delim:
-		if token == '[' {
-			return parseList(d, text)
+		list, members := []any{}, map[string]any{}
+		for d.More() {
+			v, err := parseValue(d, text)
+			if err != nil {
+				return nil, err
+			}
+			if token == '[' {
+				list = append(list, v)
+				continue
+			}
+			name := v.(string)
+			if _, twice := members[name]; twice {
+				return nil, fmt.Errorf("it has %q twice in one object", oneLine(name))
+			}
+			if members[name], err = parseValue(d, text); err != nil {
+				return nil, err
+			}
 		}
-		return parseObject(d, text)
+		_, err := d.Token() // the end
+		if token == '[' {
+			return list, err
+		}
+		return members, err
 	}
 	return token, nil
-}
-
-func parseList(d *json.Decoder, text []byte) (any, error) {
-	all := []any{}
-	for d.More() {
-		v, err := parseValue(d, text)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, v)
-	}
-	_, err := d.Token() // the end
-	return all, err
-}
-
-func parseObject(d *json.Decoder, text []byte) (any, error) {
-	all := map[string]any{}
-	for d.More() {
-		name, err := parseValue(d, text)
-		if err != nil {
-			return nil, err
-		}
-		key := name.(string)
-		if _, twice := all[key]; twice {
-			return nil, fmt.Errorf("it has %q twice in one object", oneLine(key))
-		}
-		if all[key], err = parseValue(d, text); err != nil {
-			return nil, err
-		}
-	}
-	_, err := d.Token() // the end
-	return all, err
 }
 
 func parseNumber(text string) any {

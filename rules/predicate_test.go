@@ -106,7 +106,7 @@ func TestPredicatesRead(t *testing.T) {
 	}
 	event := &PredicateInput{Event: mustJSON(t, `{"type":"payment.paid","data":{"id":17,"claim":"0-2-1"}}`), Sale: "movie"}
 	for _, c := range []struct {
-		scope Scope
+		scope *Scope
 		told  *PredicateInput
 		text  string
 		want  string // true, false, or a part of the error
@@ -169,7 +169,7 @@ func TestLargeNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := &PredicateInput{Event: event, Body: event}
-		for text, scope := range map[string]Scope{"event.id": WebhookScope, "string(event.id)": WebhookScope, "response.body.id": CheckScope} {
+		for text, scope := range map[string]*Scope{"event.id": WebhookScope, "string(event.id)": WebhookScope, "response.body.id": CheckScope} {
 			p, err := scope.Reference(text)
 			if err != nil {
 				t.Fatal(err)

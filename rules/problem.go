@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,20 +15,12 @@ import (
 	"salectl/spec"
 )
 
-// Problem is a problem of a declaration. Its File names the expression, such as "rule members,
-// require". Line and Column count within the expression, and are 0 if the problem has no place in it.
-type Problem struct {
-	Of    string // "rule", "variable" or "priority"; empty: the declaration as a whole
-	Name  string // of the rule or variable
-	Field string // of the rule: "name", "require", "message", "messageExpression" or "enforce"
-	spec.Problem
+// place is the place of a problem.
+type place struct {
+	of    string // "rule", "variable", "priority" or "expression"; empty: the rules as a whole
+	name  string // of the rule or variable
+	field string // of the rule
 }
-
-// Unwrap gives spec.Problems and spec.ErrorFormat access to the problem.
-func (p *Problem) Unwrap() error { return &p.Problem }
-
-// place is the place of a problem, with the fields of Problem.
-type place struct{ of, name, field string }
 
 func (p place) String() string {
 	switch {
@@ -41,19 +34,42 @@ func (p place) String() string {
 	return p.of
 }
 
+// in returns the place in a sale's file.
+func (p place) in(s spec.Sale) spec.Place {
+	switch p.of {
+	case "priority":
+		return s.Place("spec.queue.priority")
+	case "variable":
+		i := slices.IndexFunc(s.Variables, func(v spec.Variable) bool { return v.Name == p.name })
+		return s.Place(fmt.Sprintf("spec.variables[%d].expression", i))
+	}
+	i := slices.IndexFunc(s.Rules, func(r spec.Rule) bool { return r.Name == p.name })
+	return s.Place(fmt.Sprintf("spec.rules[%d].%s", i, p.field))
+}
+
 // refuse adds a problem without a place in an expression.
 func (c *compiler) refuse(at place, remedy, message string, args ...any) {
-	c.problems = append(c.problems, &Problem{Of: at.of, Name: at.name, Field: at.field,
-		Problem: spec.Problem{File: at.String(), Message: fmt.Sprintf(message, args...), Remedy: remedy}})
+	c.add(at, &spec.Problem{Message: fmt.Sprintf(message, args...), Remedy: remedy})
 }
 
 // refuseAt adds a problem at a line (from 1) and a column (from 0) of an expression.
 func (c *compiler) refuseAt(at place, text string, line, column int, remedy, message string) {
 	lines := strings.Split(text, "\n")
 	line = min(max(line, 1), len(lines))
-	c.problems = append(c.problems, &Problem{Of: at.of, Name: at.name, Field: at.field,
-		Problem: spec.Problem{File: at.String(), Line: line, Column: max(column, 0) + 1,
-			Source: strings.TrimRight(lines[line-1], "\r"), Message: message, Remedy: remedy}})
+	c.add(at, &spec.Problem{Line: line, Column: max(column, 0) + 1,
+		Source: strings.TrimRight(lines[line-1], "\r"), Message: message, Remedy: remedy})
+}
+
+// add adds a problem whose line and column count within an expression, and moves it to its place in
+// the sale's file. Without a file, the name of the expression stands for that of the file.
+func (c *compiler) add(at place, p *spec.Problem) {
+	p.File = at.String()
+	if in := at.in(c.sale); in.Known() {
+		p = in.Problem(p.Line, p.Column, p.File+": "+p.Message, p.Remedy)
+	} else if c.sale.Name != "" {
+		p.File = fmt.Sprintf("sale %s, %s", c.sale.Name, p.File)
+	}
+	c.problems = append(c.problems, p)
 }
 
 // issues adds the errors that CEL has found. parsed is nil after a syntax error.
@@ -120,7 +136,7 @@ func (c *compiler) reword(message string, at ast.Expr) (reworded, remedy string)
 		return c.noName(name)
 	case noOverload.MatchString(message):
 		m := noOverload.FindStringSubmatch(message)
-		return wrongTypes(m[1], m[2])
+		return c.wrongTypes(m[1], m[2])
 	case strings.HasPrefix(message, "Syntax error: "):
 		message = strings.TrimPrefix(message, "Syntax error: ")
 		return "this is no CEL: " + syntaxExpecting.ReplaceAllString(message, ""), "Complete the expression or correct it here."
@@ -141,31 +157,25 @@ var functions = []string{
 
 // noField returns the problem of an unknown field of an object.
 func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
-	owner, structType := "this", ""
+	owner, structType := "this", purchaseType // rules give purchases names of their own
 	if at != nil && at.Kind() == ast.SelectKind && at.AsSelect().Operand().Kind() == ast.IdentKind {
 		owner = at.AsSelect().Operand().AsIdent()
 	}
 	for t := range c.provider.objects {
-		if ownerOf(t) == owner {
+		if c.provider.owner(t) == owner {
 			structType = t
 		}
 	}
-	if structType == "" {
-		structType = purchaseType // rules give purchases names of their own
+	if structType == variablesType && c.isVariable(name) {
+		return fmt.Sprintf("the variable %q is not known here", name),
+			"A variable may be used behind its declaration only; if it has a problem of its own, solve that first."
 	}
-	known := c.provider.names(structType)
-	if structType == variablesType {
-		later := slices.ContainsFunc(c.declared, func(v Variable) bool { return v.Name == name })
-		if later {
-			return fmt.Sprintf("the variable %q is not known here", name),
-				"A variable may be used behind its declaration only; if it has a problem of its own, solve that first."
-		}
+	kind := cmp.Or(map[string]string{userType: "attribute", variablesType: "variable"}[structType], "field")
+	message = fmt.Sprintf("%s has no %s %q", owner, kind, name)
+	if known, ok := c.provider.FindStructFieldNames(structType); ok {
+		remedy = oneOf(name, known, kind)
 	}
-	kind := map[string]string{userType: "attribute", variablesType: "variable"}[structType]
-	if kind == "" {
-		kind = "field"
-	}
-	return fmt.Sprintf("%s has no %s %q", owner, kind, name), oneOf(name, known, kind)
+	return message, remedy
 }
 
 // oneOf returns the remedy for an unknown name.
@@ -181,27 +191,26 @@ func oneOf(name string, known []string, kind string) string {
 
 // noName returns the problem of an unknown variable or function.
 func (c *compiler) noName(name string) (message, remedy string) {
-	known := []string{userName, claimName, saleName, nowName, variablesName}
-	if c.history {
-		known = append(known, historyName)
+	var known []string
+	for _, n := range c.provider.names {
+		known = append(known, n.name)
 	}
-	switch first, _, dotted := strings.Cut(name, "."); {
-	case name == historyName:
+	switch first, _, _ := strings.Cut(name, "."); {
+	case name == historyName && c.set != nil:
 		return "history is not declared", "Declare where the users' earlier purchases are, or do not use it."
 	case name == "dyn":
-		return "there is no dyn here", "Every type is to be known before a claim comes; convert with int(), double() or string()."
+		return "there is no dyn here", "Convert with int(), double() or string()."
 	case c.isVariable(name):
 		return fmt.Sprintf("%q is not known", name), fmt.Sprintf("Write variables.%s.", name)
 	case c.provider.has(userType, name):
 		return fmt.Sprintf("%q is not known", name), fmt.Sprintf("Write user.%s.", name)
-	case dotted:
+	default:
 		return fmt.Sprintf("%q is not known", name), oneOf(first, known, "name")
 	}
-	return fmt.Sprintf("%q is not known", name), oneOf(name, known, "name")
 }
 
 func (c *compiler) isVariable(name string) bool {
-	return slices.ContainsFunc(c.declared, func(v Variable) bool { return v.Name == name })
+	return slices.ContainsFunc(c.sale.Variables, func(v spec.Variable) bool { return v.Name == name })
 }
 
 func (p *provider) has(structType, name string) bool {
@@ -210,9 +219,10 @@ func (p *provider) has(structType, name string) bool {
 }
 
 // wrongTypes returns the problem of a function or operator with arguments of wrong types.
-func wrongTypes(function, types string) (message, remedy string) {
-	types = strings.NewReplacer(userType, userName, claimType, claimName, saleType, saleName, purchaseType, "purchase",
-		variablesType, variablesName).Replace(types)
+func (c *compiler) wrongTypes(function, types string) (message, remedy string) {
+	for structType := range c.provider.objects {
+		types = strings.ReplaceAll(types, structType, cmp.Or(c.provider.owner(structType), "purchase"))
+	}
 	if function == operators.Index {
 		return "[] does not work with " + types, "Index a list by an int."
 	}

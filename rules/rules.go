@@ -22,12 +22,12 @@
 // error, unless && or || makes the value irrelevant. claim.key, sale.opensAt and sale.closesAt may
 // be missing, too.
 //
-// Equal inputs get equal verdicts. Compile rejects what could differ: iteration over a map, names
+// Equal inputs get equal verdicts. ForSale rejects what could differ: iteration over a map, names
 // of time zones, whose tables differ between hosts, and dyn, which could hide an unknown attribute.
 //
 // # The life of a decision
 //
-// Compile checks a Declaration and reports all problems at once, each Problem with its place. Users
+// ForSale compiles the rules of a sale and reports all problems at once, each at its place. Users
 // provides the Attributes of the users of a batch: Cache looks up uncached users in a File or a
 // database. Set.Decide evaluates the rules in order and returns a Verdict: the first unsatisfied
 // deny rule refuses. A failed evaluation refuses, too, with its own Reason: missing attribute, too
@@ -38,7 +38,7 @@
 // # Costs
 //
 // Each rule has a worst-case cost in CEL's units, estimated from the maximum sizes of values: MaxText
-// bytes for a text and MaxList elements for a list. Compile rejects a rule whose worst case exceeds
+// bytes for a text and MaxList elements for a list. ForSale rejects a rule whose worst case exceeds
 // MaxCost. Evaluation counts again and stops at the same limit. A test verifies this, since CEL once
 // ignored the limit under some options. Counting takes CEL as long as the evaluation itself. So Decide
 // does not count an expression that has no loop and costs at most MaxUncounted: each part of it is
@@ -59,42 +59,6 @@
 package rules
 
 import "salectl/spec"
-
-// Declaration is the input of Compile.
-type Declaration struct {
-	Attributes *Schema    // attributes of a user; nil: only id and known
-	History    bool       // whether rules may use history
-	Variables  []Variable // at most MaxVariables; each may use those before it
-	Rules      []Rule     // at most MaxRules; the first that refuses decides
-	Priority   string     // an int or double, the highest first in the queue; empty: none
-	// Tables identifies the tables of users and history. Rules cannot read it, but it is part of
-	// the hash: decisions based on different tables differ.
-	Tables []string
-}
-
-// Rule is a condition that claims must satisfy.
-type Rule struct {
-	Name              string // a unique DNS label
-	Require           string // of type bool; true: the claim satisfies the rule
-	Message           string // for the buyer, one line of at most MaxMessage bytes; empty: a text with the rule's name
-	MessageExpression string // of type string, for the buyer; if its evaluation fails, Message is used
-	Enforce           Enforce
-}
-
-// Variable is an expression shared by rules. It is evaluated on first use, at most once per claim.
-type Variable struct {
-	Name       string // an identifier
-	Expression string
-}
-
-// Enforce is the effect of a rule on a claim that does not satisfy it.
-type Enforce string
-
-// Values of Enforce.
-const (
-	Deny  Enforce = "deny"  // refuse the claim; the default
-	Audit Enforce = "audit" // count it
-)
 
 // Limits of a declaration and of values.
 const (

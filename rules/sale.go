@@ -1,32 +1,12 @@
 package rules
 
 import (
-	"cmp"
-	"errors"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"slices"
-
-	"github.com/hashicorp/go-multierror"
 
 	"salectl/spec"
 )
-
-// ForSale compiles the rules of a sale. It returns nil if the sale has neither rules nor a
-// priority. The error contains all problems, as that of Compile, each at its place in the sale's
-// file if the sale comes from a file.
-func ForSale(s spec.Sale) (*Set, error) {
-	if len(s.Rules) == 0 && len(s.Variables) == 0 && priorityOf(s) == "" {
-		return nil, nil
-	}
-	set, err := Compile(declarationOf(s))
-	switch {
-	case err != nil:
-		return nil, placed(s, err)
-	case !evaluates(s):
-		return nil, nil // the variables alone were checked
-	}
-	return set, nil
-}
 
 // HashFor returns the hash of the set that ForSale returns, without compiling it. It also works for
 // a declaration stored by another version of this program. It reports false if there is no set.
@@ -34,8 +14,7 @@ func HashFor(s spec.Sale) (Digest, bool) {
 	if !evaluates(s) {
 		return Digest{}, false
 	}
-	d := declarationOf(s)
-	return d.hash(d.Attributes), true
+	return hashOf(s), true
 }
 
 // SchemaFor returns the schema of the users of a sale.
@@ -65,61 +44,43 @@ func priorityOf(s spec.Sale) string {
 	return s.Queue.Priority
 }
 
-func declarationOf(s spec.Sale) Declaration {
-	d := Declaration{Attributes: SchemaFor(s), History: s.History != nil, Priority: priorityOf(s)}
+// Hash identifies the rules, variables, attributes, priority and tables of a set. Equal
+// declarations have equal hashes on every host and in every version.
+func (s *Set) Hash() Digest { return s.hash }
+
+// Schema returns the schema of the users that the set's rules read.
+func (s *Set) Schema() *Schema { return s.schema }
+
+// hashOf hashes each text after its length, so that different sales have different bytes. Rules cannot
+// read the tables of users and history, but decisions based on different tables differ.
+func hashOf(s spec.Sale) Digest {
+	schema := SchemaFor(s)
+	b := []byte("salectl.rules.v1\x00")
+	count := func(n int) { b = binary.BigEndian.AppendUint32(b, uint32(n)) }
+	count(len(schema.attributes))
+	for _, i := range schema.sorted {
+		b = appendText(b, schema.attributes[i].Name)
+		b = append(b, byte(schema.attributes[i].Type))
+	}
+	b = BoolOf(s.History != nil).canonical(b)
+	count(len(s.Variables))
+	for _, v := range s.Variables {
+		b = appendText(appendText(b, v.Name), v.Expression)
+	}
+	count(len(s.Rules))
+	for _, r := range s.Rules {
+		for _, text := range []string{r.Name, r.Require, r.Message, r.MessageExpression, string(r.Enforce)} {
+			b = appendText(b, text)
+		}
+	}
+	b = appendText(b, priorityOf(s))
 	if s.Users != nil && s.Users.Table != nil {
 		t := s.Users.Table
-		d.Tables = append(d.Tables, fmt.Sprintf("users %q %q %q %q %q", t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns))
+		b = appendText(b, fmt.Sprintf("users %q %q %q %q %q", t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns))
 	}
 	if s.History != nil && s.History.Table != nil {
 		t := s.History.Table
-		d.Tables = append(d.Tables, fmt.Sprintf("history %q %q %q %q, files: %v", t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, s.History.Files != nil))
+		b = appendText(b, fmt.Sprintf("history %q %q %q %q, files: %v", t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, s.History.Files != nil))
 	}
-	for _, v := range s.Variables {
-		d.Variables = append(d.Variables, Variable{v.Name, v.Expression})
-	}
-	for _, r := range s.Rules {
-		d.Rules = append(d.Rules, Rule{r.Name, r.Require, r.Message, r.MessageExpression, Enforce(r.Enforce)})
-	}
-	return d
-}
-
-// placed moves each problem of a declaration to its place in the sale's file, in reading order. A
-// problem without a place there keeps that of Compile.
-func placed(s spec.Sale, err error) error {
-	var all *multierror.Error
-	if !errors.As(err, &all) {
-		return fmt.Errorf("the rules of sale %s: %w", s.Name, err)
-	}
-	for _, e := range all.Errors {
-		var p *Problem
-		errors.As(e, &p) // each is one
-		at := placeOf(s, p)
-		if !at.Known() {
-			p.File = fmt.Sprintf("sale %s, %s", s.Name, p.File)
-			continue
-		}
-		within := place{p.Of, p.Name, p.Field}
-		p.Problem = *at.Problem(p.Line, p.Column, within.String()+": "+p.Message, p.Remedy)
-	}
-	slices.SortStableFunc(all.Errors, func(a, b error) int {
-		var p, q *Problem
-		errors.As(a, &p)
-		errors.As(b, &q)
-		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
-	})
-	return all
-}
-
-// placeOf returns the place of a problem's text.
-func placeOf(s spec.Sale, p *Problem) spec.Place {
-	switch p.Of {
-	case "priority":
-		return s.Place("spec.queue.priority")
-	case "variable":
-		i := slices.IndexFunc(s.Variables, func(v spec.Variable) bool { return v.Name == p.Name })
-		return s.Place(fmt.Sprintf("spec.variables[%d].expression", i))
-	}
-	i := slices.IndexFunc(s.Rules, func(r spec.Rule) bool { return r.Name == p.Name })
-	return s.Place(fmt.Sprintf("spec.rules[%d].%s", i, p.Field))
+	return sha256.Sum256(b)
 }

@@ -43,10 +43,10 @@ func TestForSale(t *testing.T) {
 	if v.Refusal.Message != "Members only." || len(v.Audits) != 1 || v.Audits[0].Rule != "adults" || set.priority == nil {
 		t.Errorf("the verdict is %+v", v)
 	}
-	want := mustCompile(t, Declaration{
+	want := mustCompile(t, declaration{
 		Attributes: NewSchema(Attribute{"level", Int}, Attribute{"born", Timestamp}),
-		Variables:  []Variable{{"adult", `now - user.born > duration("157680h")`}},
-		Rules:      []Rule{{Name: "members", Require: "user.level > 1", Message: "Members only."}, {Name: "adults", Require: "variables.adult", Enforce: Audit}},
+		Variables:  []spec.Variable{{Name: "adult", Expression: `now - user.born > duration("157680h")`}},
+		Rules:      []spec.Rule{{Name: "members", Require: "user.level > 1", Message: "Members only."}, {Name: "adults", Require: "variables.adult", Enforce: spec.EnforceAudit}},
 		Priority:   "user.level",
 	}).Hash()
 	hash, ok := HashFor(sale)

@@ -208,15 +208,15 @@ func quoted(text string) string {
 	return strconv.Quote(strings.ToValidUTF8(text[:shown], "")) + "…"
 }
 
-// canonical appends the unique encoding of a value: its type, then its content with fixed widths or after
-// lengths. Values are equal if and only if their encodings are. It is part of digests and never changes.
+// canonical appends the unique encoding of a value: its type, then its content. Values are equal if and
+// only if their encodings are. It is part of digests and never changes.
 func (v Value) canonical(b []byte) []byte {
 	b = append(b, byte(v.kind))
 	switch val := v.val.(type) {
 	case types.String:
 		b = appendText(b, string(val))
 	case types.Int:
-		b = binary.BigEndian.AppendUint64(b, uint64(val))
+		b = binary.AppendVarint(b, int64(val))
 	case types.Double:
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(val)))
 	case types.Bool:
@@ -225,11 +225,11 @@ func (v Value) canonical(b []byte) []byte {
 		}
 		return append(b, 0)
 	case types.Timestamp:
-		b = binary.BigEndian.AppendUint64(b, uint64(val.Unix()))
-		b = binary.BigEndian.AppendUint32(b, uint32(val.Nanosecond()))
+		b = binary.AppendVarint(b, val.Unix())
+		b = binary.AppendUvarint(b, uint64(val.Nanosecond()))
 	case traits.Lister:
 		size := val.Size().(types.Int)
-		b = binary.BigEndian.AppendUint32(b, uint32(size))
+		b = binary.AppendUvarint(b, uint64(size))
 		for i := range size {
 			b = appendText(b, string(val.Get(i).(types.String)))
 		}
@@ -237,6 +237,44 @@ func (v Value) canonical(b []byte) []byte {
 	return b
 }
 
+// readValue decodes a canonical value, and returns the rest of b.
+func readValue(b []byte) (Value, []byte) {
+	kind, b := Type(b[0]), b[1:]
+	switch kind {
+	case String:
+		text, rest := readText(b)
+		return StringOf(string(text)), rest
+	case Int:
+		n, width := binary.Varint(b)
+		return IntOf(n), b[width:]
+	case Double:
+		return DoubleOf(math.Float64frombits(binary.BigEndian.Uint64(b))), b[8:]
+	case Bool:
+		return BoolOf(b[0] == 1), b[1:]
+	case Timestamp:
+		seconds, width := binary.Varint(b)
+		nanos, more := binary.Uvarint(b[width:])
+		return TimestampOf(time.Unix(seconds, int64(nanos))), b[width+more:]
+	case Strings:
+		size, width := binary.Uvarint(b)
+		list, b := make([]string, size), b[width:]
+		for i := range list {
+			var text []byte
+			text, b = readText(b)
+			list[i] = string(text)
+		}
+		return StringsOf(list), b
+	}
+	return Value{}, b
+}
+
+// appendText appends a text after its length; readText returns it, and the rest of b.
 func appendText(b []byte, s string) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func readText(b []byte) (text, rest []byte) {
+	n, width := binary.Uvarint(b)
+	end := width + int(n)
+	return b[width:end], b[end:]
 }

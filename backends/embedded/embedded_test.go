@@ -105,7 +105,7 @@ func TestDurabilityIsSwitchedOn(t *testing.T) {
 		synchronous string
 	}{
 		{ledgerDatabase(dir), "2"}, // FULL
-		{newNode(locksDatabase(dir), ThisHost()).writer.db, "1"},
+		{mustOpenNode(t, dir, time.Now).writer.db, "1"},
 	} {
 		s, err := test.db.open(true)
 		if err != nil {

@@ -13,19 +13,17 @@ const maxReaders = 4
 
 // readers runs reads on their own connections, which no writer blocks.
 type readers struct {
-	db *database
-	// places holds a token for each read under way.
-	places  chan struct{}
+	db      *database
+	places  chan struct{} // holds a token for each read under way, and all of them after close
+	idle    chan *session
+	closed  chan struct{}
 	closing sync.Once
-
-	// mu guards the fields below.
-	mu     sync.Mutex
-	idle   []*session
-	closed bool
 }
 
 func newReaders(db *database) *readers {
-	return &readers{db: db, places: make(chan struct{}, maxReaders)}
+	return &readers{
+		db: db, places: make(chan struct{}, maxReaders), idle: make(chan *session, maxReaders), closed: make(chan struct{}),
+	}
 }
 
 // do runs fn on one snapshot of the database. If there is no database it returns nil without
@@ -35,6 +33,8 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	select {
 	case r.places <- struct{}{}:
 		defer func() { <-r.places }()
+	case <-r.closed:
+		return explain(r.db.path, ErrClosed)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -57,17 +57,38 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 }
 
 // try calls fn once. It returns errChanged if fn did not read a snapshot.
-func (r *readers) try(ctx context.Context, fn func(*sqlite.Conn) error) error {
-	s, err := r.get()
-	if err != nil {
-		return err
+func (r *readers) try(ctx context.Context, fn func(*sqlite.Conn) error) (err error) {
+	s := r.connected()
+	if s == nil {
+		if s, err = r.db.openRead(); err != nil {
+			return err
+		}
 	}
 	err = snapshot(ctx, s, fn)
 	if s.frozen != nil && ctx.Err() == nil && !s.current(r.db.path) {
 		err = errChanged
 	}
-	r.put(s, err == nil)
-	return err
+	if err != nil {
+		s.Close()
+		return err
+	}
+	r.idle <- s
+	return nil
+}
+
+// connected returns a connection to the file that is now at the path; nil if there is none.
+func (r *readers) connected() *session {
+	for {
+		select {
+		case s := <-r.idle:
+			if s.current(r.db.path) {
+				return s
+			}
+			s.Close()
+		default:
+			return nil
+		}
+	}
 }
 
 // snapshot calls fn inside a transaction, so that its queries see one state.
@@ -83,52 +104,16 @@ func snapshot(ctx context.Context, s *session, fn func(*sqlite.Conn) error) (err
 	return execute(s.Conn, "COMMIT")
 }
 
-// get returns a connection to the file that is now at the path.
-func (r *readers) get() (*session, error) {
-	for {
-		r.mu.Lock()
-		if r.closed {
-			r.mu.Unlock()
-			return nil, ErrClosed
-		}
-		if len(r.idle) == 0 {
-			r.mu.Unlock()
-			return r.db.openRead()
-		}
-		s := r.idle[len(r.idle)-1]
-		r.idle = r.idle[:len(r.idle)-1]
-		r.mu.Unlock()
-		if s.current(r.db.path) {
-			return s, nil
-		}
-		s.Close()
-	}
-}
-
-func (r *readers) put(s *session, good bool) {
-	if !good {
-		s.Close()
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.idle = append(r.idle, s)
-}
-
 // close waits for the reads under way and prevents later ones.
 func (r *readers) close() {
 	r.closing.Do(func() {
-		r.mu.Lock()
-		r.closed = true
-		r.mu.Unlock()
+		close(r.closed)
 		for range maxReaders {
 			r.places <- struct{}{}
 		}
-		for _, s := range r.idle { // no read can be using it
+		close(r.idle)
+		for s := range r.idle {
 			s.Close()
-		}
-		for range maxReaders {
-			<-r.places
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 // file.
 const pollEvery = 500 * time.Microsecond
 
-// maxTogether limits the bytes of one transaction, so that a long queue does not occupy the
-// file, or delay the first change, for long.
+// maxTogether is the number of bytes at which a transaction takes no further change, so that a
+// long queue does not occupy the file, or delay the first change, for long.
 const maxTogether = 8 << 20
 
 // step is one change inside a transaction. answer is its caller's result if the transaction
@@ -41,25 +41,25 @@ type change struct {
 // writer makes the changes to a database. Changes queued during a transaction are made together
 // in the next one.
 type writer struct {
-	db *database
-
-	// mu guards the fields below. It is not held during a transaction, so that changes can be
-	// queued meanwhile.
-	mu      sync.Mutex
-	queue   []*change
-	started bool
-	closed  bool
-
-	wake  chan struct{} // holds a token when run has to check the fields
+	db    *database
+	queue chan *change
 	ended chan struct{} // closed when run has returned
+
+	// mu guards closed; no call begins once closed is set.
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup
 
 	// The fields below belong to run.
 	session   *session
 	fileQueue *fileQueue
 }
 
+// newWriter returns a writer, whose goroutine ends with close.
 func newWriter(db *database) *writer {
-	return &writer{db: db, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	w := &writer{db: db, queue: make(chan *change, 256), ended: make(chan struct{})}
+	go w.run()
+	return w
 }
 
 // do queues the change and waits for its result, or for the end of ctx; then the change may
@@ -68,9 +68,15 @@ func (w *writer) do(ctx context.Context, c *change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if !w.enter() {
+		return explain(w.db.path, ErrClosed)
+	}
+	defer w.calls.Done()
 	c.ctx, c.done = ctx, make(chan struct{})
-	if err := w.enqueue(c); err != nil {
-		return err
+	select {
+	case w.queue <- c:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	select {
 	case <-c.done:
@@ -80,73 +86,45 @@ func (w *writer) do(ctx context.Context, c *change) error {
 	}
 }
 
-func (w *writer) enqueue(c *change) error {
+// enter counts a call that close waits for; it returns false after close.
+func (w *writer) enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return explain(w.db.path, ErrClosed)
+	if !w.closed {
+		w.calls.Add(1)
 	}
-	if !w.started {
-		w.started = true
-		go w.run()
-	}
-	w.queue = append(w.queue, c)
-	w.signal()
-	return nil
-}
-
-func (w *writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	return !w.closed
 }
 
 // close makes the queued changes, prevents later ones, and waits for run to return.
 func (w *writer) close() {
 	w.mu.Lock()
+	already := w.closed
 	w.closed = true
-	if !w.started {
-		w.started = true
-		close(w.ended)
-	}
-	w.signal()
 	w.mu.Unlock()
+	if !already {
+		w.calls.Wait()
+		close(w.queue)
+	}
 	<-w.ended
 }
 
-// run makes the changes, from the first one until close.
+// run makes the changes of the queue, until close.
 func (w *writer) run() {
 	defer close(w.ended)
 	defer w.disconnect()
-	for {
+	for c := range w.queue {
 		// Let the goroutines run that the last transaction has answered: they are about to
 		// queue their next changes. Without this, five logs took turns in groups of two and
 		// three, at two thirds of the speed.
 		runtime.Gosched()
-		batch, closed := w.take()
-		switch {
-		case len(batch) > 0:
-			w.commit(batch)
-		case closed:
-			return
-		default:
-			<-w.wake
+		batch, bytes := []*change{c}, c.size
+		for bytes < maxTogether && len(w.queue) > 0 {
+			c := <-w.queue
+			batch, bytes = append(batch, c), bytes+c.size
 		}
+		w.commit(batch)
 	}
-}
-
-// take removes the front of the queue, up to maxTogether bytes.
-func (w *writer) take() (batch []*change, closed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, bytes := 0, 0
-	for n < len(w.queue) && (n == 0 || bytes+w.queue[n].size <= maxTogether) {
-		bytes += w.queue[n].size
-		n++
-	}
-	batch, w.queue = w.queue[:n:n], w.queue[n:]
-	return batch, w.closed
 }
 
 // commit makes the changes of a batch and sets their results.

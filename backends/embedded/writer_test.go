@@ -84,11 +84,7 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-func queued(w *writer) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.queue)
-}
+func queued(w *writer) int { return len(w.queue) }
 
 func isClosed(w *writer) bool {
 	w.mu.Lock()

@@ -24,8 +24,8 @@ type keeper struct {
 
 	mu      sync.Mutex
 	line    *line
-	leases  map[*ticket]*Lease
 	parting []*Lease // released, and not yet confirmed by all nodes
+	freed   int      // of parting: the first ones, which a majority has confirmed
 	timer   *time.Timer
 	wakeAt  time.Duration // monotonic time that the timer is set to; 0: not set
 	watch   context.CancelFunc
@@ -35,7 +35,7 @@ type keeper struct {
 func newKeeper(callers *Callers, m *Machine, order Order, keys []string, closed func()) *keeper {
 	k := &keeper{
 		clock: clock.System(), callers: callers, closed: closed,
-		line: &line{m: m, order: order, keys: keys}, leases: make(map[*ticket]*Lease),
+		line: &line{m: m, order: order, keys: keys},
 	}
 	k.deliver = k.replied
 	k.validity.Store(new(Validity))
@@ -50,7 +50,6 @@ func (k *keeper) join(l *Lease) bool {
 	if k.over {
 		return false
 	}
-	k.leases[l.ticket] = l
 	now := k.clock()
 	if l.timeout > 0 {
 		l.ticket.until = now.Mono + l.timeout
@@ -100,11 +99,12 @@ func (k *keeper) perform(now clock.Now, e lineEffects) {
 		for _, l := range k.parting {
 			l.finish(nil)
 		}
-		k.parting = nil
+		k.parting, k.freed = nil, 0
 	case e.free:
-		for _, l := range k.parting {
-			l.free()
+		for _, l := range k.parting[k.freed:] {
+			close(l.freed)
 		}
+		k.freed = len(k.parting)
 	}
 	if e.watch && k.watch == nil {
 		k.beginWatch()
@@ -132,7 +132,7 @@ func (k *keeper) setTimer(now clock.Now, at time.Duration) {
 
 // turned updates the lease of a ticket whose state has changed.
 func (k *keeper) turned(t *ticket) {
-	l := k.leases[t]
+	l := t.lease
 	switch t.state {
 	case ticketHolds:
 		close(l.decided)
@@ -146,7 +146,6 @@ func (k *keeper) turned(t *ticket) {
 	case ticketOver:
 		l.end(ErrReleased)
 	}
-	delete(k.leases, t)
 	k.parting = append(k.parting, l)
 }
 
@@ -180,13 +179,17 @@ func (k *keeper) close() {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
-	for t, l := range k.leases {
-		l.end(ErrClosed)
+	tickets := k.line.waiting
+	if k.line.holder != nil {
+		tickets = append(tickets, k.line.holder)
+	}
+	for _, t := range tickets {
+		t.lease.end(ErrClosed)
 		if t.state == ticketWaits {
-			l.refused = ErrClosed
-			close(l.decided)
+			t.lease.refused = ErrClosed
+			close(t.lease.decided)
 		}
-		l.finish(ErrClosed)
+		t.lease.finish(ErrClosed)
 	}
 	for _, l := range k.parting {
 		l.finish(ErrClosed)

@@ -29,6 +29,7 @@ type ticket struct {
 	once     bool          // fail instead of waiting
 	until    time.Duration // monotonic: end of the waiting time; 0: none
 	since    time.Duration // monotonic: time of arrival
+	lease    *Lease        // nil in tests of a line alone
 
 	state ticketState
 	err   error // for refused and lost

@@ -173,7 +173,7 @@ func (c *compiler) webhook(p spec.PaymentWebhook) *webhook {
 	return w
 }
 
-func (c *compiler) conditions(scope rules.Scope, path, success, failure, payment string) conditions {
+func (c *compiler) conditions(scope *rules.Scope, path, success, failure, payment string) conditions {
 	return conditions{
 		success: c.compile(scope.Condition, path+"success", success),
 		failure: c.compile(scope.Condition, path+"failure", failure),
