@@ -161,7 +161,7 @@ FUZZ_SECONDS ?= 300
 fuzz-http: ## send a server what api/openapi.yaml permits and what it forbids, for FUZZ_SECONDS (needs Python 3.10)
 	testdata/openapi/fuzz/run $(FUZZ_SECONDS) .cache/fuzz-http
 
-generate: ## regenerate docs/sale-file.md and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
+generate: ## regenerate docs/sale-file.md and the protobuf code (needs protoc, protoc-gen-go v1.36.11 and protoc-gen-go-vtproto v0.6.0)
 	go generate ./...
 
 openapi-clients: ## generate clients from the OpenAPI document with three generators, and sell with each (needs python3, npm and java)

@@ -150,15 +150,16 @@ func (c *StreamConn) send(ctx context.Context, r *streampb.Request) error {
 
 // sendClaim is send for a claim of units.
 func (c *StreamConn) sendClaim(ctx context.Context, id uint64, r *Request) error {
-	if len(r.Units) > 0 {
-		asks := &streampb.NewClaim{User: r.User, Key: r.Key, Quantity: r.Quantity, Names: r.Units}
-		return c.send(ctx, &streampb.Request{Id: id, Asks: &streampb.Request_Claim{Claim: asks}})
-	}
 	if err := c.out.lock(ctx, true); err != nil {
 		return err
 	}
-	c.out.buf = streampb.AppendClaim(c.out.buf, id, r.User, r.Key, r.Quantity, r.Adjacent)
-	c.out.mu.Unlock()
+	defer c.out.mu.Unlock()
+	claim := &c.out.claim // reused, which saves allocations
+	claim.User, claim.Key, claim.Quantity = r.User, r.Key, r.Quantity
+	claim.Names, claim.Adjacent = r.Units, r.Adjacent
+	c.out.asks.Claim = claim
+	c.out.request.Id, c.out.request.Asks = id, &c.out.asks
+	c.out.buf = streampb.Append(c.out.buf, &c.out.request)
 	return nil
 }
 
@@ -271,6 +272,10 @@ type gathered struct {
 	room  sync.Cond // signals room
 	buf   []byte
 	ended error // nil: more may follow
+
+	request streampb.Request // the claim appended last
+	asks    streampb.Request_Claim
+	claim   streampb.NewClaim
 }
 
 func newGathered() *gathered {
@@ -284,7 +289,7 @@ func (g *gathered) add(ctx context.Context, wait bool, all ...*streampb.Request)
 		return err
 	}
 	for _, r := range all {
-		g.buf = streampb.AppendRequest(g.buf, r)
+		g.buf = streampb.Append(g.buf, r)
 	}
 	g.mu.Unlock()
 	return nil

@@ -73,7 +73,7 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 		}
 		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true, asked: make(map[uint64]func())}
 		e.links[l.peer.ID] = l
-		l.send(there, "hears hello", streampb.AppendRequest(nil, peers.EncodeHello(e.s.Me(), l.peer)))
+		l.send(there, "hears hello", streampb.Append(nil, peers.EncodeHello(e.s.Me(), l.peer)))
 		e.event("link", func(now clock.Now) {
 			if l.open {
 				e.s.Linked(now, l.peer.ID, l)
@@ -216,11 +216,11 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 type replies struct{ l *link }
 
 func (x replies) Answered(id uint64, a executor.Answer) {
-	x.l.send(back, "is answered", streampb.AppendReply(nil, peers.EncodeReply(id, a)))
+	x.l.send(back, "is answered", streampb.Append(nil, peers.EncodeReply(id, a)))
 }
 
 func (x replies) Bounced(id uint64, to ownership.Route) {
-	x.l.send(back, "is bounced", streampb.AppendReply(nil, peers.EncodeBounce(id, to)))
+	x.l.send(back, "is bounced", streampb.Append(nil, peers.EncodeBounce(id, to)))
 }
 
 // answers takes in what a peer says to what it was asked.
@@ -282,7 +282,7 @@ func (e *server) unlink() {
 
 // Forward is peers.Link's.
 func (l *link) Forward(x peers.ForwardedRequest) bool {
-	sent := l.send(there, "request", streampb.AppendRequest(nil, peers.EncodeRequest(x)))
+	sent := l.send(there, "request", streampb.Append(nil, peers.EncodeRequest(x)))
 	if sent && !x.Cancel && x.IsClaim() {
 		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.User, x.Key)
 	}
@@ -312,7 +312,7 @@ func (l *link) Update(t *ownership.PeerUpdate) bool {
 		w.hit("peer told in parts")
 	}
 	for _, r := range all {
-		message := streampb.AppendRequest(nil, r)
+		message := streampb.Append(nil, r)
 		l.post(there, "hears a peer", len(message), func(now clock.Now) { l.take(there, now, message) })
 	}
 	return true

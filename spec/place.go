@@ -48,136 +48,83 @@ func indexOf(text string, line, column int) int {
 // position is a line and column in a file, both from 1, the column in characters.
 type position struct{ line, column int }
 
+// char is a character of a file, with a newline for each line end.
+type char struct {
+	rune
+	position
+}
+
+// from returns the characters of the file from a position on.
+func (s *source) from(at position) (all []char) {
+	for line := at.line; line <= len(s.lines); line++ {
+		for i, r := range []rune(s.line(line) + "\n") {
+			if line > at.line || i+1 >= at.column {
+				all = append(all, char{r, position{line, i + 1}})
+			}
+		}
+	}
+	return all
+}
+
 // positions returns the position of each character of a scalar, and of its end. It compares
-// the value with the source text. Nil: the comparison failed.
-func (s *source) positions(n *yaml.Node) []position {
-	w := &walker{src: s, style: n.Style}
-	w.enter(n.Line, n.Column)
-	w.skipAnchor()
+// the value with the source text, where indentation is skipped. Nil: the comparison failed.
+func (s *source) positions(n *yaml.Node) (all []position) {
+	rest := s.from(position{n.Line, n.Column})
+	skip := func(while func(rune) bool) {
+		for len(rest) > 0 && while(rest[0].rune) {
+			rest = rest[1:]
+		}
+	}
+	if len(rest) > 0 && rest[0].rune == '&' { // an anchor, which the position of a node includes
+		skip(func(r rune) bool { return !isBlank(r) })
+		skip(isBlank)
+	}
 	switch {
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		w.block(n.Value)
-	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
-		w.at++
+		skip(func(r rune) bool { return r != '\n' })
+	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 && len(rest) > 0:
+		rest = rest[1:]
 	}
-	var all []position
 	for _, r := range n.Value {
-		if !w.follow(r, &all) {
+		width := 0
+		for width == 0 && len(rest) > 0 {
+			switch width = sourceWidth(r, rest, n.Style); {
+			case width > 0:
+			case isBlank(rest[0].rune):
+				rest = rest[1:]
+			case n.Style&yaml.DoubleQuotedStyle != 0 && rest[0].rune == '\\': // before a line end
+				rest = rest[2:]
+				skip(isBlank)
+			default:
+				return nil
+			}
+		}
+		if len(rest) == 0 {
 			return nil
 		}
+		all, rest = append(all, rest[0].position), rest[width:]
 	}
-	return append(all, position{w.line, w.at + 1})
+	if len(rest) == 0 {
+		return nil
+	}
+	return append(all, rest[0].position)
 }
 
-// walker walks along the source text of a scalar.
-type walker struct {
-	src    *source
-	style  yaml.Style
-	indent int    // indentation of a block's lines
-	line   int    // from 1
-	text   []rune // text of the line
-	at     int    // index in the line, from 0
-}
+func isBlank(r rune) bool { return r == ' ' || r == '\t' || r == '\n' }
 
-func (w *walker) enter(line, column int) {
-	w.line, w.text = line, []rune(w.src.line(line))
-	w.at = min(column-1, len(w.text))
-}
-
-// next moves to the continuation in the next line.
-func (w *walker) next() {
-	w.enter(w.line+1, w.indent+1)
-	if w.indent == 0 {
-		w.skipBlanks()
+// sourceWidth returns the number of characters at the start of a source text for one character
+// of a scalar; 0 if it does not begin with this one.
+func sourceWidth(r rune, text []char, style yaml.Style) int {
+	first, second := text[0].rune, rune(0)
+	if len(text) > 1 {
+		second = text[1].rune
 	}
-}
-
-func (w *walker) skipBlanks() {
-	for w.at < len(w.text) && (w.text[w.at] == ' ' || w.text[w.at] == '\t') {
-		w.at++
-	}
-}
-
-// skipAnchor skips an anchor, which the position of a node includes.
-func (w *walker) skipAnchor() {
-	if w.at == len(w.text) || w.text[w.at] != '&' {
-		return
-	}
-	for w.at < len(w.text) && w.text[w.at] != ' ' && w.text[w.at] != '\t' {
-		w.at++
-	}
-	w.skipBlanks()
-	if w.at == len(w.text) {
-		w.next()
-	}
-}
-
-// block moves to the first line of a block and finds its indentation: that of its first line
-// that is not blank, less the leading blanks of the value.
-func (w *walker) block(value string) {
-	first := w.line + 1
-	for line := first; line <= len(w.src.lines); line++ {
-		if written := w.src.line(line); strings.TrimSpace(written) != "" {
-			w.indent = leading(written)
-			break
-		}
-	}
-	for text := range strings.Lines(value) {
-		if strings.TrimSpace(text) != "" {
-			w.indent -= leading(text)
-			break
-		}
-	}
-	w.enter(first, w.indent+1)
-}
-
-func leading(text string) int { return len(text) - len(strings.TrimLeft(text, " ")) }
-
-// ended reports whether the text has no more characters in this line.
-func (w *walker) ended() bool {
-	if w.indent > 0 {
-		return w.at == len(w.text)
-	}
-	return strings.TrimSpace(string(w.text[w.at:])) == ""
-}
-
-// follow skips the source of one character of the value.
-func (w *walker) follow(r rune, all *[]position) bool {
-	for w.line <= len(w.src.lines) {
-		here := position{w.line, w.at + 1}
-		switch width := w.width(r); {
-		case width > 0:
-			w.at += width
-			*all = append(*all, here)
-			return true
-		case w.ended():
-			w.next()
-			if r == ' ' || r == '\n' {
-				*all = append(*all, here)
-				return true
-			}
-		case w.style&yaml.DoubleQuotedStyle != 0 && string(w.text[w.at:]) == `\`:
-			w.next()
-		default:
-			return false
-		}
-	}
-	return r == '\n' // the end of the file ends its last line
-}
-
-// width returns the number of source characters here for one character of the value; 0 if it
-// is not here.
-func (w *walker) width(r rune) int {
-	if w.at == len(w.text) {
-		return 0
-	}
-	rest := w.text[w.at:]
 	switch {
-	case w.style&yaml.SingleQuotedStyle != 0 && r == '\'' && len(rest) > 1 && rest[0] == '\'' && rest[1] == '\'':
+	case style&yaml.DoubleQuotedStyle != 0 && first == '\\' && second != '\n':
+		return min(2+map[rune]int{'x': 2, 'u': 4, 'U': 8}[second], len(text))
+	case style&yaml.SingleQuotedStyle != 0 && r == '\'' && first == '\'' && second == '\'':
 		return 2
-	case w.style&yaml.DoubleQuotedStyle != 0 && rest[0] == '\\' && len(rest) > 1:
-		return min(2+map[rune]int{'x': 2, 'u': 4, 'U': 8}[rest[1]], len(rest))
-	case rest[0] == r:
+	case first == r, first == '\n' && r == ' ':
 		return 1
 	}
 	return 0

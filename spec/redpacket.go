@@ -1,8 +1,6 @@
 package spec
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -13,13 +11,15 @@ import (
 // of the currency: 100 is 1.00 with two decimals.
 type RedPacket struct {
 	// Total is of all packets together, 1 to MaxTotal; at least Min times the stock.
-	Total    int64  `yaml:"total" form:"amount" example:"100.00" doc:"Sum of all packets, an exact decimal in quotes; at least min times stock."`
-	Currency string `yaml:"currency" form:"currency" example:"CNY" doc:"ISO 4217 code, which also sets the number of decimals."`
-	Scale    int    `yaml:"-"` // decimals of the currency
+	Total    int64  `yaml:"total" json:"total" form:"amount" example:"100.00" doc:"Sum of all packets, an exact decimal in quotes; at least min times stock."`
+	Currency string `yaml:"currency" json:"currency" form:"currency" example:"CNY" doc:"ISO 4217 code, which also sets the number of decimals."`
+	// Scale is the number of decimals of the currency. It is stored, so that a later program
+	// deals the same amounts.
+	Scale int `yaml:"-" json:"scale"`
 	// Split is SplitFixed only if the total divides by the stock.
-	Split Split `yaml:"split,omitempty" words:"random even fixed" default:"random" doc:"random: up to twice the mean of the rest. even: equal, the first ones a cent more if needed. fixed: exactly equal."`
+	Split Split `yaml:"split,omitempty" json:"split" words:"random even fixed" default:"random" doc:"random: up to twice the mean of the rest. even: equal, the first ones a cent more if needed. fixed: exactly equal."`
 	// Min is of one packet, from 1.
-	Min int64 `yaml:"min,omitempty" form:"amount" example:"0.01" doc:"Least amount of a packet, an exact decimal in quotes. Default: the smallest unit of the currency."`
+	Min int64 `yaml:"min,omitempty" json:"min" form:"amount" example:"0.01" doc:"Least amount of a packet, an exact decimal in quotes. Default: the smallest unit of the currency."`
 }
 
 // Split is the way to deal the total to the packets; see Deal.
@@ -192,42 +192,15 @@ func (d *decoder) dealable(o object, r *RedPacket, packets int64) {
 	}
 }
 
-// redPacketJSON has amounts as formatted by Format, with all decimals of the currency. Their
-// number determines the scale, so a later program with another scale deals the same amounts.
-type redPacketJSON struct {
-	Total    string `json:"total"`
-	Currency string `json:"currency"`
-	Split    Split  `json:"split"`
-	Min      string `json:"min"`
-}
-
-// MarshalJSON returns the stored form.
-func (r RedPacket) MarshalJSON() ([]byte, error) {
-	return json.Marshal(redPacketJSON{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)})
-}
-
-// UnmarshalJSON reads the stored form.
-func (r *RedPacket) UnmarshalJSON(text []byte) error {
-	var in redPacketJSON
-	if err := json.Unmarshal(text, &in); err != nil {
-		return err
-	}
-	_, decimals, _ := strings.Cut(in.Total, ".")
-	r.Currency, r.Scale, r.Split = in.Currency, len(decimals), in.Split
-	var totalOK, minOK bool
-	r.Total, totalOK = r.Parse(in.Total)
-	r.Min, minOK = r.Parse(in.Min)
-	if !totalOK || !minOK {
-		return errors.New("the amounts of its red packet cannot be read")
-	}
-	return nil
-}
+// MaxDecimals bounds the decimals of a currency that does not come from a document: each is
+// written. No currency has more than four.
+const MaxDecimals = 18
 
 // Check returns an error if Deal cannot deal to that many packets, 1 or more. Results of Load
 // and FromJSON pass.
 func (r RedPacket) Check(packets int64) error {
 	switch {
-	case r.Currency == "" || r.Scale < 0:
+	case r.Currency == "" || r.Scale < 0 || r.Scale > MaxDecimals:
 		return fmt.Errorf("the red packet has no currency, or %d decimals", r.Scale)
 	case r.Min < 1 || r.Total/packets < r.Min:
 		return fmt.Errorf("a total of %d minor units is too little for %d packets of at least %d", r.Total, packets, r.Min)

@@ -1,8 +1,8 @@
 package spec
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,25 +22,45 @@ type requirement struct {
 	not    bool
 }
 
+// selectorWord is a character of a key or a value.
+const selectorWord = `[^\s=!(),<>]`
+
+// requirementRE matches a requirement and the comma after it: !key (1); or a key (2), alone, with an
+// operator (3) and a value (4), or with another (5) and values in parentheses (6).
+var requirementRE = regexp.MustCompile(`^\s*(?:!\s*(` + selectorWord + `+)|(` + selectorWord + `+)` +
+	`(?:\s*(==?|!=)\s*(` + selectorWord + `*)|\s+(in|notin)\s*\(([^()=!<>]*)\))?)\s*(,|$)`)
+
 // ParseSelector parses requirements separated by commas: key=value, key==value, key!=value,
 // key in (a,b), key notin (a,b), key, !key. != and notin also hold if the label is absent. A
 // value may be empty. The error is a clause about the text.
 func ParseSelector(text string) (Selector, error) {
-	s, p := Selector{text: text}, selectorParser{words: selectorWords(text)}
-	for {
-		r, err := p.requirement()
-		if err != nil {
-			return Selector{}, err
+	s := Selector{text: text}
+	for rest, more := text, true; more; {
+		m := requirementRE.FindStringSubmatch(rest)
+		if m == nil {
+			return Selector{}, fmt.Errorf("%q does not begin with a requirement: "+
+				"key=value, key!=value, key in (a,b), key notin (a,b), key or !key, with commas between them", rest)
+		}
+		r := requirement{key: m[1] + m[2], not: m[1] != "" || m[3] == "!=" || m[5] == "notin"}
+		switch {
+		case m[3] != "":
+			r.values = []string{m[4]}
+		case m[5] != "":
+			r.values = strings.Split(m[6], ",")
+		}
+		if f := checkLabelKey(r.key); f != nil {
+			return Selector{}, fmt.Errorf("%q %s", r.key, f.message)
+		}
+		for i, value := range r.values {
+			r.values[i] = strings.TrimSpace(value)
+			if f := checkLabelValue(r.values[i]); f != nil {
+				return Selector{}, fmt.Errorf("%s: %q %s", r.key, r.values[i], f.message)
+			}
 		}
 		s.requirements = append(s.requirements, r)
-		switch word := p.next(); word {
-		case "":
-			return s, nil
-		case ",":
-		default:
-			return Selector{}, fmt.Errorf("%q stands where a comma or the end should", word)
-		}
+		rest, more = rest[len(m[0]):], m[7] == ","
 	}
+	return s, nil
 }
 
 // String returns the text that was parsed.
@@ -55,107 +75,4 @@ func (s Selector) Matches(labels map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// selectorSigns are the characters of operators and separators.
-const selectorSigns = "=!(),<>"
-
-// selectorWords splits text into non-empty words.
-func selectorWords(text string) (words []string) {
-	for {
-		if text = strings.TrimLeft(text, " \t\r\n"); text == "" {
-			return words
-		}
-		length := strings.IndexAny(text, selectorSigns+" \t\r\n")
-		switch {
-		case strings.HasPrefix(text, "==") || strings.HasPrefix(text, "!="):
-			length = 2
-		case length == 0:
-			length = 1
-		case length < 0:
-			length = len(text)
-		}
-		words, text = append(words, text[:length]), text[length:]
-	}
-}
-
-// selectorParser holds the words that are not parsed yet.
-type selectorParser struct{ words []string }
-
-// peek returns the next word, "" at the end.
-func (p *selectorParser) peek() string {
-	if len(p.words) == 0 {
-		return ""
-	}
-	return p.words[0]
-}
-
-func (p *selectorParser) next() string {
-	word := p.peek()
-	if word != "" {
-		p.words = p.words[1:]
-	}
-	return word
-}
-
-func (p *selectorParser) requirement() (r requirement, err error) {
-	if p.peek() == "!" {
-		p.next()
-		r.not = true
-	}
-	if r.key, err = p.key(); err != nil || r.not {
-		return r, err
-	}
-	switch word := p.peek(); word {
-	case "=", "==", "!=", "in", "notin":
-		p.next()
-		r.not = word == "!=" || word == "notin"
-		if r.values, err = p.values(strings.HasSuffix(word, "in")); err != nil {
-			return r, fmt.Errorf("%s: %w", r.key, err)
-		}
-	case "<", ">":
-		return r, fmt.Errorf("%s: labels are not compared as numbers", r.key)
-	}
-	return r, nil
-}
-
-func (p *selectorParser) key() (string, error) {
-	switch word := p.next(); {
-	case word == "":
-		return "", errors.New("a key is missing at the end")
-	case strings.Contains(selectorSigns, word[:1]):
-		return "", fmt.Errorf("%q stands where a key should", word)
-	default:
-		if f := checkLabelKey(word); f != nil {
-			return "", fmt.Errorf("%q %s", word, f.message)
-		}
-		return word, nil
-	}
-}
-
-// values parses one value, or several in parentheses.
-func (p *selectorParser) values(several bool) (values []string, err error) {
-	if several && p.next() != "(" {
-		return nil, errors.New("its values should stand in parentheses, with commas between them")
-	}
-	for {
-		value := ""
-		if word := p.peek(); word != "" && !strings.Contains(selectorSigns, word[:1]) {
-			value = p.next()
-		}
-		if f := checkLabelValue(value); f != nil {
-			return nil, fmt.Errorf("%q %s", value, f.message)
-		}
-		values = append(values, value)
-		if !several {
-			return values, nil
-		}
-		switch p.next() {
-		case ")":
-			return values, nil
-		case ",":
-		default:
-			return nil, errors.New("its values should end with a parenthesis, and have commas between them")
-		}
-	}
 }

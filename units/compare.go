@@ -1,6 +1,7 @@
 package units
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,101 +21,65 @@ type Change struct {
 // returns an error, which EachExisting then returns.
 type EachExisting = func(each func(number int64, u Unit) error) error
 
-// matched marks, in mark.line, a unit that the sale has.
-const matched = 1 << 63
+// matched is set in mark.line for a unit that the sale has.
+const matched = 1 << 31
 
-// Compare compares the declared units with those that a sale has. It calls have twice if it must
-// examine a unit again. A unit that is declared under the name of an existing one, with other
-// attributes, is refused. So is all that Check refuses.
+// Compare compares the declared units with those that a sale has. A unit that is declared under
+// the name of an existing one, with other attributes, is refused. So is all that Check refuses.
 func (s *Source) Compare(ctx context.Context, have EachExisting) (*Change, error) {
 	marks, _, err := s.index(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := &Change{seen: s.seen}
-	doubts, doubtful := map[int64]uint64{}, int64(0) // hashes of names by number; number of doubts without the maximum
+	var altered []heldUnit // without attributes, and with a name only if there are no lines
 	err = have(func(number int64, u Unit) error {
-		hash := s.hash(u.Name)
-		same := withName(marks, hash)
-		if len(same) == 0 {
+		is := s.marker.mark(0, u)
+		switch at, found := slices.BinarySearchFunc(marks, is, byName); {
+		case !found:
 			c.Gone = append(c.Gone, number)
-			return nil
-		}
-		whole := s.whole(u)
-		switch i := slices.IndexFunc(same, func(m mark) bool { return m.whole == whole }); {
-		case i < 0:
-			if doubtful++; len(doubts) < maxDoubts {
-				doubts[number] = hash
-			}
-		case same[i].line&matched != 0:
+		case marks[at].line&matched != 0:
 			return errors.New("the sale has a unit twice: its ledger is damaged. Run audit")
 		default:
-			same[i].line |= matched
+			if marks[at].whole != is.whole {
+				other := heldUnit{line: int64(marks[at].line)}
+				if !s.units.FromFile {
+					other.unit.Name = strings.Clone(u.Name)
+				}
+				altered = append(altered, other)
+			}
+			marks[at].line |= matched
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.doubted(ctx, have, doubts, doubtful, c); err != nil {
+	problems := s.problems()
+	slices.SortFunc(altered, func(a, b heldUnit) int { return cmp.Compare(a.line, b.line) })
+	for _, other := range altered {
+		s.refuseAltered(problems, other)
+	}
+	if err := problems.err(); err != nil {
 		return nil, err
 	}
 	slices.Sort(c.Gone)
 	for _, m := range marks {
 		if m.line&matched == 0 {
 			c.Added++
-			c.add(m.line)
+			c.add(uint64(m.line))
 		}
 	}
 	return c, nil
 }
 
-// doubted examines again the sale's units whose names have the hash of a declared unit that
-// differs: either its attributes differ, which is refused, or its name does.
-func (s *Source) doubted(ctx context.Context, have EachExisting, doubts map[int64]uint64, doubtful int64, c *Change) error {
-	if doubtful == 0 {
-		return nil
-	}
-	names := map[uint64][]string{}
-	err := have(func(number int64, u Unit) error {
-		if hash, in := doubts[number]; in {
-			names[hash] = append(names[hash], strings.Clone(u.Name))
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	problems := s.problems()
-	_, err = s.scan(ctx, s.problems(), func(line int64, u Unit) error {
-		if slices.Contains(names[s.hash(u.Name)], u.Name) {
-			s.refuseAltered(problems, line, u)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	switch unseen := doubtful - int64(len(doubts)); {
-	case problems.any():
-		problems.more += unseen
-		return problems.err()
-	case unseen > 0:
-		return errCollide
-	}
-	for number := range doubts {
-		c.Gone = append(c.Gone, number)
-	}
-	return nil
-}
-
-func (s *Source) refuseAltered(problems *problems, line int64, u Unit) {
+func (s *Source) refuseAltered(problems *problems, other heldUnit) {
 	if !s.units.FromFile {
 		_ = problems.refuse(0, 0, "Declare the units by a file, as before; or give the unit another name.",
-			"the unit %s is in the sale already, with attributes that a range does not have", u.Name)
+			"the unit %s is in the sale already, with attributes that a range does not have", other.unit.Name)
 		return
 	}
-	_ = problems.refuse(int(line), 1, "Write the line as it was; or give the unit another name, which makes it a new one.",
+	_ = problems.refuse(int(other.line), 1, "Write the line as it was; or give the unit another name, which makes it a new one.",
 		"the unit of this line is in the sale already, with other attributes")
 }
 

@@ -10,7 +10,7 @@
 // and Unpack reverse that. For a sale that has units, Source.Compare determines which are no
 // longer declared and how many are new, and Source.New passes on the new ones.
 //
-// A file may have millions of units. It is read line by line, as often as necessary. Only two
+// A file may have millions of units. It is read line by line, as often as necessary. Only
 // hashes and the line of a unit are kept, see mark. A file that changes between two readings is
 // refused before a changed unit is passed on. No text of a file with secret units is ever part
 // of an error, except for the name of a column that resembles the declared one.
@@ -19,7 +19,6 @@ package units
 import (
 	"context"
 	"encoding/binary"
-	"hash/maphash"
 
 	"salectl/spec"
 )
@@ -37,10 +36,9 @@ type Source struct {
 	units   spec.Units
 	key     *Key
 	columns []string
-	seen    *seen                    // result of the first reading that was completed
-	size    int64                    // of the file, when it was last opened
-	hash    func(name string) uint64 // of names; tests make it collide
-	whole   func(u Unit) uint64      // of a unit with its attributes
+	seen    *seen // result of the first reading that was completed
+	size    int64 // of the file, when it was last opened
+	marker  *marker
 }
 
 // ForSale returns the Source of a sale's units; nil without an error if they are numbers, or
@@ -50,16 +48,9 @@ func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	if s.Units == nil {
 		return nil, nil
 	}
-	source := &Source{sale: s.File, stock: s.Stock, units: *s.Units}
+	source := &Source{sale: s.File, stock: s.Stock, units: *s.Units, marker: newMarker()}
 	if source.sale == "" {
 		source.sale = "sale " + s.Name
-	}
-	names, wholes := maphash.MakeSeed(), maphash.MakeSeed()
-	source.hash = func(name string) uint64 { return maphash.String(names, name) }
-	var fields []byte
-	source.whole = func(u Unit) uint64 {
-		fields = u.appendFields(fields[:0])
-		return maphash.Bytes(wholes, fields)
 	}
 	if !s.Units.FromFile {
 		source.columns = []string{"unit"}

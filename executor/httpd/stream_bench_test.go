@@ -149,11 +149,14 @@ func refusals(ctx context.Context, addr, sale string, under, total int) error {
 	var messages []byte
 	buf, to := make([]byte, 64<<10), 0
 	user := make([]byte, 0, 16)
+	claim := &streampb.NewClaim{Key: "key-000000000001", Quantity: 1}
+	request := &streampb.Request{Asks: &streampb.Request_Claim{Claim: claim}}
 	for sent, told := 0, 0; told < total; {
 		messages = messages[:0]
 		for ; sent < min(total, told+under); sent++ {
 			user = strconv.AppendInt(append(user[:0], "user-"...), int64(10_000_000_000+sent), 10)
-			messages = streampb.AppendClaim(messages, uint64(sent+1), string(user), "key-000000000001", 1, false)
+			claim.User, request.Id = string(user), uint64(sent+1)
+			messages = streampb.Append(messages, request)
 		}
 		if len(messages) > 0 {
 			if _, err := in.Write(messages); err != nil {

@@ -115,6 +115,10 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 			t.Errorf("%v: %v, want %s", x, a, why)
 		}
 	}
+	l.send(claimOf(4, "a\xff"))
+	if a := l.hears().GetAnswer(); a.GetOutcome() != "bad_request" || !strings.Contains(a.Message, "UTF-8") {
+		t.Errorf("a claim of a user that is no text: %v", a)
+	}
 	user := func(n uint64, user string) *streampb.Request {
 		return &streampb.Request{Id: n, Asks: &streampb.Request_User{User: &streampb.User{User: user}}}
 	}

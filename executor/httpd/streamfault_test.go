@@ -80,7 +80,7 @@ func (e endless) Read(b []byte) (int, error) {
 // What cannot be taken apart ends the stream, after the answers to what came before.
 func TestStreamOfGarbage(t *testing.T) {
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}}))
-	good := streampb.AppendRequest(nil, claimOf(7, "ada"))
+	good := streampb.Append(nil, claimOf(7, "ada"))
 	for name, c := range map[string]struct {
 		bytes  []byte
 		status uint32
@@ -89,9 +89,8 @@ func TestStreamOfGarbage(t *testing.T) {
 		"no length":           {bytes.Repeat([]byte{0xff}, 20), 400, "no length"},
 		"too long":            {append([]byte{0x81, 0x80, 0x04}, make([]byte, 100)...), 413, "65537 bytes, at most 65536"},
 		"no protobuf":         {[]byte{3, 0xff, 0xff, 0xff}, 400, "no protobuf"},
-		"no id":               {streampb.AppendRequest(nil, claimOf(0, "ada")), 400, "id: missing"},
-		"a late hello":        {streampb.AppendRequest(nil, &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{}}}), 400, "hello"},
-		"text that is no":     {streampb.AppendRequest(nil, claimOf(8, "a\xff")), 400, "no protobuf"},
+		"no id":               {streampb.Append(nil, claimOf(0, "ada")), 400, "id: missing"},
+		"a late hello":        {streampb.Append(nil, &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{}}}), 400, "hello"},
 		"cut within a number": {[]byte{0x80}, 400, "within a message"},
 	} {
 		for _, goesOn := range []bool{false, true} {

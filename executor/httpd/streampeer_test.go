@@ -82,7 +82,7 @@ func TestPeersLoseTheirLink(t *testing.T) {
 	if err := <-p.gone; err == nil {
 		t.Error("a link that was cut ends in good order")
 	}
-	whole := append(streampb.AppendRequest(nil, hello("c")), 3, 0xff, 0xff, 0xff)
+	whole := append(streampb.Append(nil, hello("c")), 3, 0xff, 0xff, 0xff)
 	if all := replies(t, raw(t, v, api.TypeStream, strings.NewReader(string(whole)), api.PeerHeader)); len(all) != 1 || all[0].GetProblem().GetStatus() != 400 {
 		t.Errorf("garbage: %v", all)
 	}

@@ -3,6 +3,7 @@ package peers
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"salectl/api"
 	"salectl/api/streampb"
@@ -53,7 +54,7 @@ func decodeRequest(r *streampb.Request) (ForwardedRequest, bool) {
 	case *streampb.Request_Claim:
 		e.Request = request.Request{
 			User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1),
-			Units: asks.Claim.GetUnits(), Adjacent: asks.Claim.GetAdjacent(),
+			Units: slices.Clone(asks.Claim.GetUnits()), Adjacent: asks.Claim.GetAdjacent(),
 		}
 	case *streampb.Request_Settle:
 		x := request.SettlementOf(asks.Settle)

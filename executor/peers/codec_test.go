@@ -27,7 +27,7 @@ func hears(t *testing.T, told *ownership.PeerUpdate, most int) (heard []*ownersh
 		t.Fatal(err)
 	}
 	for _, r := range all {
-		message, rest, err := streampb.Cut(streampb.AppendRequest(nil, r), most)
+		message, rest, err := streampb.Cut(streampb.Append(nil, r), most)
 		if err != nil || message == nil || len(rest) > 0 {
 			t.Fatalf("a message of %d bytes: %v", len(r.GetPeer()), err)
 		}
@@ -161,7 +161,7 @@ func TestPayloadsOfOneLength(t *testing.T) {
 // read has a reply arrive over a stream.
 func read(t *testing.T, r *streampb.Reply, receiver peers.Replies) {
 	t.Helper()
-	message, _, err := streampb.Cut(streampb.AppendReply(nil, r), streampb.MaxReply)
+	message, _, err := streampb.Cut(streampb.Append(nil, r), streampb.MaxReply)
 	if err != nil {
 		t.Fatal(err)
 	}

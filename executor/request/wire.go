@@ -90,13 +90,10 @@ func ClaimOf(m *streampb.Claim) Claim {
 		}
 	}
 	if p := m.GetPackets(); p != nil {
-		c.Packets = spec.SomePackets(p.Currency, int(min(p.Scale, maxDecimals)), c.Units, p.Amounts)
+		c.Packets = spec.SomePackets(p.Currency, int(min(p.Scale, spec.MaxDecimals)), c.Units, p.Amounts)
 	}
 	return c
 }
-
-// maxDecimals bounds the decimals of a currency that another process sends: each is written.
-const maxDecimals = 18
 
 // ClaimsToStream returns the messages of several claims.
 func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {

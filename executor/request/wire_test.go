@@ -56,7 +56,7 @@ func priced(c *Claim) {
 func carried(t *testing.T, a Answer, into *streampb.Answer) Answer {
 	t.Helper()
 	a.ToStream(into)
-	framed := streampb.AppendReply(nil, &streampb.Reply{Says: &streampb.Reply_Answer{Answer: into}})
+	framed := streampb.Append(nil, &streampb.Reply{Says: &streampb.Reply_Answer{Answer: into}})
 	message, _, err := streampb.Cut(framed, streampb.MaxReply)
 	if err != nil {
 		t.Fatal(err)

@@ -80,6 +80,6 @@ func (link *link) send(r *streampb.Reply) error {
 	if len(link.extra) == 0 {
 		link.news.Signal()
 	}
-	link.extra = streampb.AppendReply(link.extra, r)
+	link.extra = streampb.Append(link.extra, r)
 	return nil
 }

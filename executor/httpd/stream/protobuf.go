@@ -55,7 +55,7 @@ func (codec *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []
 	}
 	codec.says.Answer = a
 	codec.reply.Id, codec.reply.Says = r.id, &codec.says
-	return streampb.AppendReply(b, &codec.reply)
+	return streampb.Append(b, &codec.reply)
 }
 
 func (codec *protobuf) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
@@ -68,15 +68,15 @@ func (codec *protobuf) appendLookup(b []byte, r *inflight, at executor.Place) []
 	default:
 		found.Claims, found.Next = request.ClaimsToStream(a.Claims), a.Next
 	}
-	return streampb.AppendReply(b, &streampb.Reply{Id: r.id, Says: &streampb.Reply_Claims{Claims: found}})
+	return streampb.Append(b, &streampb.Reply{Id: r.id, Says: &streampb.Reply_Claims{Claims: found}})
 }
 
 func (*protobuf) appendGoingAway(b []byte) []byte {
-	return streampb.AppendReply(b, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
+	return streampb.Append(b, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
 }
 
 func (*protobuf) appendProblem(b []byte, id uint64, p *wire.Problem) []byte {
-	return streampb.AppendReply(b, &streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
+	return streampb.Append(b, &streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
 		Status: uint32(p.Status), Title: p.Title, Detail: p.Detail, Outcome: string(p.Outcome),
 	}}})
 }

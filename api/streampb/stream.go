@@ -1,0 +1,86 @@
+// Package streampb is what goes over a stream of a sale: Go code for stream.proto, and
+// the framing of its messages.
+//
+// After a change to stream.proto run go generate here. It needs protoc 3.21 or later and, on
+// the PATH, the plugins of the versions that the generated files name: protoc-gen-go (go install
+// google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11) and protoc-gen-go-vtproto (go install
+// github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto@v0.6.0). The code of the latter
+// takes a tenth of the time of proto.Marshal and a third of that of proto.Unmarshal. It does not
+// check that texts are UTF-8: package api checks those of requests.
+package streampb
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+//go:generate protoc --proto_path=../.. --go_out=../.. --go_opt=paths=source_relative --go-vtproto_out=../.. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size+pool,pool=salectl/api/streampb.Request,pool=salectl/api/streampb.NewClaim,pool=salectl/api/streampb.Reply,pool=salectl/api/streampb.Answer,pool=salectl/api/streampb.Claim,pool=salectl/api/streampb.ClaimID api/streampb/stream.proto
+
+// Maximum sizes in bytes of a message to a server, and of a server's: a user may have many
+// claims.
+const (
+	MaxMessage = 64 << 10
+	MaxReply   = 16 << 20
+)
+
+// Append appends a length-prefixed message, a *Request or a *Reply.
+func Append(b []byte, m interface {
+	SizeVT() int
+	MarshalToSizedBufferVT(b []byte) (int, error)
+}) []byte {
+	size := m.SizeVT()
+	b = slices.Grow(binary.AppendUvarint(b, uint64(size)), size)
+	b = b[:len(b)+size]
+	if _, err := m.MarshalToSizedBufferVT(b[len(b)-size:]); err != nil {
+		panic(err) // the message was changed meanwhile
+	}
+	return b
+}
+
+// ErrTooLong reports a message above its maximum size.
+var ErrTooLong = errors.New("the message is too long")
+
+// Cut splits the first message off b, without its length. Without an error, nil means that the
+// message is incomplete.
+func Cut(b []byte, most int) (message, rest []byte, err error) {
+	n, size := binary.Uvarint(b)
+	switch {
+	case size < 0 || size == 0 && len(b) >= binary.MaxVarintLen64:
+		return nil, b, errors.New("there is no length where a message is to begin")
+	case size > 0 && n > uint64(most):
+		return nil, b, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLong, n, most)
+	case size == 0 || uint64(len(b)-size) < n:
+		return nil, b, nil
+	}
+	end := size + int(n)
+	return b[size:end:end], b[end:], nil
+}
+
+// Decoder decodes messages in sequence. A result is overwritten by the next one, except for
+// its strings. The zero value is ready to use.
+type Decoder struct {
+	request Request
+	reply   Reply
+}
+
+var errMalformed = errors.New("the message is no protobuf of the stream")
+
+// Request decodes a message to a server.
+func (d *Decoder) Request(b []byte) (*Request, error) {
+	d.request.ResetVT()
+	if d.request.UnmarshalVT(b) != nil {
+		return nil, errMalformed
+	}
+	return &d.request, nil
+}
+
+// Reply decodes a message of a server.
+func (d *Decoder) Reply(b []byte) (*Reply, error) {
+	d.reply.ResetVT()
+	if d.reply.UnmarshalVT(b) != nil {
+		return nil, errMalformed
+	}
+	return &d.reply, nil
+}
