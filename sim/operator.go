@@ -46,6 +46,8 @@ type operators struct {
 	running int    // processes
 	idle    func() // goes on when none runs; nil: nobody waits
 
+	commands []*commandMachine // that ever began
+
 	most            int64 // that was ever declared
 	closing, ending bool  // a close or destroy has begun
 	hours           hours // that the file has
@@ -181,6 +183,7 @@ func (o *operators) run(c command, then func()) {
 		Sizes:   o.w.scenario.sizes,
 	})
 	m.op, m.only = op, c.kind == plan
+	o.commands = append(o.commands, m)
 	p.ended = func() {
 		defer o.stopped(c)
 		o.returned(p.name, op, m.err)

@@ -135,6 +135,9 @@ func auditExport(content []byte, key *units.Key) error {
 // survive lives; a panic is a failure of its seed like any other.
 func (w *world) survive() (err error) {
 	defer func() {
+		for _, command := range w.operators.commands {
+			command.Drop()
+		}
 		if what := recover(); what != nil {
 			err = fmt.Errorf("panic: %v\n%s", what, debug.Stack())
 		}

@@ -38,34 +38,23 @@ import (
 // apply brings the sale to its newest generation. Others may have planned further generations
 // since the plan was made: what the log has was accepted.
 func (x *execution) apply() {
-	if err := errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)); err != nil {
-		x.core.End(err)
-		return
-	}
-	x.core.Steps(
-		x.askNodes,
-		x.checkNodes,
-		x.provideTable,
-		x.enter, // reads the sale's log, stores payloads and appends Planned
-		x.rollOut,
-		x.mark,
-		x.fillLists,
-		x.conclude)
-}
-
-// conclude appends Applied, and ends an apply that has completed its steps.
-func (x *execution) conclude(func()) {
+	x.core.Check(errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)))
+	x.askNodes()
+	x.checkNodes()
+	x.provideTable()
+	x.enter() // reads the sale's log, stores payloads and appends Planned
+	x.rollOut()
+	x.mark()
+	x.fillLists()
 	changed, said := x.core.Changed, x.sale.Applied() >= x.goal
-	x.noteApplied(func() {
-		if said && x.plan.Kind == planner.KindPhase { // the note adds nothing
-			x.core.Changed = changed
-		}
-		x.result.Generation = x.goal
-		x.result.Shortfall = x.shortfall(x.goal)
-		x.result.Packets = ledger.PacketsStatusOf(x.sale)
-		x.finished(planner.SaleAddress(x.plan.Sale), "")
-		x.core.End(nil)
-	})
+	x.noteApplied()
+	if said && x.plan.Kind == planner.KindPhase { // the note adds nothing
+		x.core.Changed = changed
+	}
+	x.result.Generation = x.goal
+	x.result.Shortfall = x.shortfall(x.goal)
+	x.result.Packets = ledger.PacketsStatusOf(x.sale)
+	x.finished(planner.SaleAddress(x.plan.Sale), "")
 }
 
 // noteApplied records in the sale's log that every shard has a generation, and which lock
@@ -76,29 +65,28 @@ func (x *execution) conclude(func()) {
 // nothing to plan, or another had planned the same. It knows only from a read that the sale is
 // in its phase, and that read may lag behind the next change. If the note can be stored, no
 // change came before it.
-func (x *execution) noteApplied(then func()) {
+func (x *execution) noteApplied() {
 	goal, unmarked := x.goal, x.unmarked
-	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
 	x.begin(notingApplied)
-	x.note(func() (bool, error) {
+	x.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}, func() bool {
 		ours, live := x.sale.UID() == x.plan.UID, x.sale.Live()
 		if ours && !live && x.overtaken != nil {
-			return true, nil
+			return true
 		}
 		if !ours || !live {
-			return false, planner.Stale("was destroyed meanwhile")
+			x.stale("was destroyed meanwhile")
 		}
 		if x.plan.Kind == planner.KindPhase && x.planned != stored {
 			if x.sale.Generation() > x.plan.Generation {
-				return false, planner.Stale("has changed since the plan was made")
+				x.stale("has changed since the plan was made")
 			}
-			return false, nil
+			return false
 		}
 		if x.sale.Applied() < goal && x.otherNodes(goal) { // a process could begin to serve it on those nodes
-			return false, planner.Stale("was declared on other nodes meanwhile")
+			x.stale("was declared on other nodes meanwhile")
 		}
-		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked), nil
-	}, op, then)
+		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked)
+	})
 }
 
 // shortfall returns how many more units the shards have than declared, because the units were

@@ -47,9 +47,9 @@ type execution struct {
 
 	shards []shard // of the sale
 
-	rechecks   []func() // continuations that wait for another read of the sale's log
+	rechecks   []func() // wake the tasks that wait for another read of the sale's log
 	rechecking bool
-	// overtaken continues if the run is sealed. Nil: the plan is stale then.
+	// overtaken is the job that continues if the run is sealed. Nil: the plan is stale then.
 	overtaken func()
 
 	actions map[string]string // actions of the plan, by address
@@ -94,35 +94,27 @@ func (x *execution) openLog() *ledger.Sale {
 }
 
 // readSale reads the sale's log to its end.
-func (x *execution) readSale(then func()) {
-	x.log.Read(func(e ledger.Event) {
-		if e == ledger.Gone {
-			x.reopenSale(then)
-			return
-		}
-		then()
-	})
+func (x *execution) readSale() {
+	if x.log.Read() == ledger.Gone {
+		x.reopenSale()
+	}
 }
 
 // reopenSale reads the sale's log from its first slot, because a read found it gone. Reads may
 // lag that far, so the log counts as gone only after repeated reads. Until then the previous
 // state of the sale stays, since work on the shards relies on it.
-func (x *execution) reopenSale(then func()) {
-	if x.lags++; x.lags > lagTries {
-		x.stale("is gone, with its log")
-		return
-	}
-	sale := x.openLog()
-	x.core.After(lagPause, func() {
-		x.log.Read(func(e ledger.Event) {
-			if e == ledger.Gone || sale.Next() < x.sale.Next() {
-				x.reopenSale(then)
-				return
-			}
+func (x *execution) reopenSale() {
+	for {
+		if x.lags++; x.lags > lagTries {
+			x.stale("is gone, with its log")
+		}
+		sale := x.openLog()
+		x.core.Sleep(lagPause)
+		if e := x.log.Read(); e != ledger.Gone && sale.Next() >= x.sale.Next() {
 			x.sale = sale
-			then()
-		})
-	})
+			return
+		}
+	}
 }
 
 // finished reports an address of the plan as done, once.
@@ -158,7 +150,7 @@ func (x *execution) warn(format string, args ...any) {
 	x.result.Warnings = append(x.result.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (x *execution) stale(format string, args ...any) { x.core.End(planner.Stale(format, args...)) }
+func (x *execution) stale(format string, args ...any) { x.core.Fail(planner.Stale(format, args...)) }
 
 // timeUs returns the time of this host's clock in microseconds, or 0 if the clock could not be
 // checked: then a log keeps its time.
@@ -195,69 +187,52 @@ const (
 	lagPause = 100 * time.Millisecond
 )
 
-// note appends an op to the sale's log, unless have reports that it is no longer needed or no
-// longer possible. have is called again after each slot that another writer took.
-func (x *execution) note(have func() (bool, error), op *pb.Op, then func()) {
-	switch enough, past := have(); {
-	case past != nil:
-		x.core.End(past)
-		return
-	case enough:
-		then()
-		return
-	}
-	entry, err := x.sale.Entry(x.Writer, x.timeUs(), op)
-	if err != nil {
-		x.core.End(err)
-		return
-	}
-	x.log.Append(entry, func(e ledger.Event) {
-		switch e {
+// note appends an op to the sale's log, unless have reports that it is no longer needed. have
+// fails if the op is no longer possible. It is called again after each slot that another
+// writer took.
+func (x *execution) note(op *pb.Op, have func() bool) {
+	for !have() {
+		entry, err := x.sale.Entry(x.Writer, x.timeUs(), op)
+		x.core.Check(err)
+		switch x.log.Append(entry) {
 		case ledger.Committed:
-			then()
+			return
 		case ledger.Taken:
-			x.note(have, op, then)
 		default:
-			x.reopenSale(func() { x.note(have, op, then) })
+			x.reopenSale()
 		}
-	})
-}
-
-// recheck reads the sale's log again and continues if the plan's run is still live. Calls
-// during a read share the next one.
-func (x *execution) recheck(then func()) {
-	x.rechecks = append(x.rechecks, then)
-	if !x.rechecking {
-		x.recheckNow()
 	}
 }
 
-func (x *execution) recheckNow() {
-	x.rechecking = true
-	asked := x.rechecks
-	x.rechecks = nil
-	x.readSale(func() {
-		x.rechecking = false
-		switch ours := x.sale.UID() == x.plan.UID; {
-		case ours && x.sale.Live():
-		case ours && x.overtaken != nil:
-			x.rechecks = nil
-			x.core.Leave()
-			x.overtaken()
-			return
-		default:
-			x.stale("was destroyed meanwhile")
-			return
-		}
-		if len(x.rechecks) > 0 {
-			x.recheckNow()
-		}
-		for _, then := range asked {
-			if !x.core.Over {
-				then()
-			}
+// recheck reads the sale's log again and returns if the plan's run is still live. Calls during
+// a read share the next one.
+func (x *execution) recheck() {
+	x.core.Wait(func(wake func()) {
+		x.rechecks = append(x.rechecks, wake)
+		if !x.rechecking {
+			x.core.Go(x.recheckAll)
 		}
 	})
+}
+
+func (x *execution) recheckAll() {
+	waiting := x.rechecks
+	x.rechecks, x.rechecking = nil, true
+	x.readSale()
+	x.rechecking = false
+	switch ours := x.sale.UID() == x.plan.UID; {
+	case ours && x.sale.Live():
+	case ours && x.overtaken != nil:
+		x.core.Become(x.overtaken)
+	default:
+		x.stale("was destroyed meanwhile")
+	}
+	if len(x.rechecks) > 0 {
+		x.core.Go(x.recheckAll)
+	}
+	for _, wake := range waiting {
+		wake()
+	}
 }
 
 // checkLists refuses to bring shards to a generation whose lists are on nodes that this

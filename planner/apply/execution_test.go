@@ -170,15 +170,20 @@ func TestRecheck(t *testing.T) {
 		}
 		return r
 	}
+	recheck := func(w *execution, then ...func()) {
+		for _, then := range then {
+			w.core.Go(func() { w.recheck(); then() })
+		}
+	}
 	first := plannedOp(workUID, 1, 1)
 	t.Run("shared", func(t *testing.T) {
 		w, c := begin(t)
-		e := c.do(func() { w.recheck(c.say("one")) })
+		e := c.do(func() { recheck(w, c.say("one")) })
 		if len(e.calls) != 1 {
 			t.Fatalf("calls %+v", e.calls)
 		}
 		asked := e.calls[0]
-		if e = c.do(func() { w.recheck(c.say("two")); w.recheck(c.say("three")) }); len(e.calls) != 0 {
+		if e = c.do(func() { recheck(w, c.say("two"), c.say("three")) }); len(e.calls) != 0 {
 			t.Fatalf("calls %+v", e.calls)
 		}
 		live := entries(t, first)
@@ -192,23 +197,22 @@ func TestRecheck(t *testing.T) {
 		if len(e.calls) != 0 {
 			t.Fatalf("calls %+v", e.calls)
 		}
-		e = c.do(func() { w.recheck(c.say("four")) })
+		e = c.do(func() { recheck(w, c.say("four")) })
 		c.answer(e.calls[0], ledger.Reply{Head: live.Head}, nil)
 		c.heard("four")
 	})
 	t.Run("the first that ends the machine is the last", func(t *testing.T) {
 		w, c := begin(t)
 		e := c.do(func() {
-			w.recheck(func() {
+			recheck(w, func() {
 				c.say("one")()
-				w.recheck(func() { c.say("end")(); w.core.End(nil) })
-				w.recheck(c.say("behind"))
+				recheck(w, func() { c.say("end")(); w.core.Fail(errors.New("end")) }, c.say("behind"))
 			})
 		})
 		live := entries(t, first)
 		e = c.answer(e.calls[0], live, nil)
 		c.heard("one")
-		c.do(func() { w.recheck(c.say("never")) })
+		c.do(func() { recheck(w, c.say("never")) })
 		e = c.answer(e.calls[0], ledger.Reply{Head: live.Head}, nil)
 		if c.heard("end"); !e.done {
 			t.Error("goes on")
@@ -219,10 +223,10 @@ func TestRecheck(t *testing.T) {
 		other := plannedOp("another", 1, 1)
 		other.GetPlanned().Run = 2
 		all := entries(t, first, sealedOp(), &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, other, appliedOp(1))
-		e := c.do(func() { w.recheck(c.say("goes-on")) })
+		e := c.do(func() { recheck(w, c.say("goes-on")) })
 		e = c.answer(e.calls[0], entries(t, first), nil)
 		c.heard("goes-on")
-		e = c.do(func() { w.recheck(c.say("goes-on-too")) })
+		e = c.do(func() { recheck(w, c.say("goes-on-too")) })
 		e = c.answer(e.calls[0], ledger.Reply{Head: all.Head, Entries: all.Entries[1:4]}, nil)
 		if c.heard(""); !e.done || !errors.Is(e.err, planner.ErrStale) {
 			t.Errorf("while the log of a sale that was begun anew is read, shards are worked on: %+v", e)
@@ -234,7 +238,7 @@ func TestRecheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := begin(t)
-			e := c.do(func() { w.recheck(c.say("goes-on")) })
+			e := c.do(func() { recheck(w, c.say("goes-on")) })
 			e = c.answer(e.calls[0], entries(t, ops...), nil)
 			if c.heard(""); !e.done || !errors.Is(e.err, planner.ErrStale) {
 				t.Errorf("effects %+v", e)
@@ -242,10 +246,13 @@ func TestRecheck(t *testing.T) {
 		})
 		t.Run(name+", where another may overtake", func(t *testing.T) {
 			w, c := begin(t)
-			w.overtaken = c.say("overtaken")
-			e := c.do(func() { w.recheck(c.say("goes-on")); w.core.After(time.Second, c.say("late")) })
+			overtakes := func(what string) {
+				w.overtaken = func() { c.say(what)(); c.Wait(func(func()) {}) }
+			}
+			overtakes("overtaken")
+			e := c.do(func() { recheck(w, c.say("goes-on")); c.Go(func() { c.Sleep(time.Second); c.say("late")() }) })
 			asked := e.calls[0]
-			c.do(func() { w.recheck(c.say("goes-on-too")) })
+			c.do(func() { recheck(w, c.say("goes-on-too")) })
 			e = c.answer(asked, entries(t, ops...), nil)
 			if want := map[string]string{"sealed": "overtaken", "another run": ""}[name]; e.done != (want == "") {
 				t.Errorf("effects %+v", e)
@@ -256,11 +263,11 @@ func TestRecheck(t *testing.T) {
 			c.pass(0)
 			c.heard("")
 			if name == "sealed" { // what has overtaken may ask anew
-				e = c.do(func() { w.overtaken = c.say("overtaken-again"); w.recheck(c.say("goes-on")) })
+				e = c.do(func() { overtakes("overtaken-again"); recheck(w, c.say("goes-on")) })
 				c.answer(e.calls[0], ledger.Reply{Head: entries(t, ops...).Head}, nil)
 				c.heard("overtaken-again")
 				w.openSale()
-				e = c.do(func() { w.recheck(c.say("live")) })
+				e = c.do(func() { recheck(w, c.say("live")) })
 				c.answer(e.calls[0], entries(t, first), nil)
 			}
 		})
@@ -338,7 +345,9 @@ type stepped struct {
 }
 
 func newStepped(t *testing.T) *stepped {
-	return &stepped{Core: machine.NewCore(10 * time.Second), t: t, mono: time.Hour}
+	c := &stepped{Core: machine.NewCore(10 * time.Second), t: t, mono: time.Hour}
+	t.Cleanup(machine.New(c.Core, nil).Drop)
+	return c
 }
 
 func (c *stepped) time() clock.Now { return clock.Now{Mono: c.mono, Wall: time.Unix(1, 0).Add(c.mono)} }

@@ -18,65 +18,51 @@ import (
 // fillLists turns every list on, once each shard has a generation in which its list may give.
 // Where a process serves the sale, the owners do so sooner and get a ttl for it. A fill by
 // another process is not disturbed.
-func (x *execution) fillLists(then func()) {
+func (x *execution) fillLists() {
 	x.begin(fillingLists)
 	p, _ := x.sale.Planned(x.goal)
 	if !x.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
-		then()
 		return
 	}
 	began := x.core.Now.Mono
-	fill := func(alive bool) {
-		x.core.Each(x.allShards(), func(i int, done func()) {
-			x.fillList(i, x.goal, alive, began, func() {
-				x.shards[i].forget()
-				x.finished(planner.ListAddress(i), "")
-				done()
-			})
-		}, then)
-	}
-	x.findOwner(fill)
+	alive := x.findOwner()
+	x.core.Each(len(x.shards), func(i int) {
+		x.fillList(i, alive, began)
+		x.shards[i].forget()
+		x.finished(planner.ListAddress(i), "")
+	})
 }
 
-func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration, done func()) {
+func (x *execution) fillList(i int, alive bool, began time.Duration) {
 	// Another execution has planned a generation that is not read yet or has other nodes.
 	foreign := func(generation uint64) bool {
-		return generation > x.sale.Generation() || generation > goal && x.otherNodes(goal)
+		return generation > x.sale.Generation() || generation > x.goal && x.otherNodes(x.goal)
 	}
 	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen || foreign(s.Generation) }
-	var seen lists.State
-	var look func()
-	look = func() {
-		x.inspect(i, func(state lists.State, err error) {
-			head, changes := x.shards[i].head, err == nil && state != seen
-			switch {
-			case foreign(head.Generation):
-				x.recheck(func() {
-					if x.otherNodes(goal) {
-						x.stale("was declared on other nodes meanwhile")
-						return
-					}
-					x.core.After(pollOwner, func() { x.readHead(i, look) })
-				})
-			case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
-				done()
-			case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
-				x.core.End(fmt.Errorf("%s on node %s cannot be looked at: %s", planner.ListAddress(i), x.listNode(i), planner.ShortNodeError(x.listNode(i), err)))
-			case alive && x.core.Now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
-				seen = state
-				x.core.After(pollOwner, func() { x.readHead(i, look) })
-			default:
-				x.bring(i, lists.On, mayNot, func() {
-					if s := x.shards[i].state; foreign(s.Generation) {
-						x.readHead(i, look)
-						return
-					}
-					done()
-				})
+	for seen := (lists.State{}); ; x.readHead(i) {
+		state, err := x.inspect(i)
+		head, changes := x.shards[i].head, err == nil && state != seen
+		switch {
+		case foreign(head.Generation):
+			x.recheck()
+			if x.otherNodes(x.goal) {
+				x.stale("was declared on other nodes meanwhile")
 			}
-		})
+			x.core.Sleep(pollOwner)
+		case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
+			return
+		case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
+			x.core.Fail(fmt.Errorf("%s on node %s cannot be looked at: %s", planner.ListAddress(i), x.listNode(i), planner.ShortNodeError(x.listNode(i), err)))
+		case alive && x.core.Now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
+			seen = state
+			x.core.Sleep(pollOwner)
+		default:
+			x.bring(i, lists.On, mayNot)
+			if !foreign(x.shards[i].state.Generation) {
+				return
+			}
+		}
 	}
-	look()
 }
 
 // listRebuild brings the list of one shard to a wanted state with a lists.Machine: it appends
@@ -88,10 +74,8 @@ type listRebuild struct {
 	m      *lists.Machine
 	want   lists.Want
 	enough func(*ledger.State) bool // reports that the log makes the wanted state unnecessary
-	then   func()
-
-	begun uint64       // last fill begun by this process
-	seen  *lists.State // state of the list at the last inspection during a rebuild by another process
+	begun  uint64                   // last fill begun by this process
+	seen   *lists.State             // state of the list at the last inspection during a rebuild by another process
 
 	// A try is the time between two failures.
 	calls, most int           // successful calls: of this try, of the best try so far
@@ -99,23 +83,39 @@ type listRebuild struct {
 	told        bool          // the node's failure was reported
 }
 
-// bring reads a shard's log and brings its list to the wanted state. It continues when that is
+// outcome is that of a step of a listRebuild.
+type outcome int
+
+const (
+	unfinished outcome = iota
+	reached            // the list has the wanted state, or need not have it
+	logGone            // a read found the shard's log gone
+)
+
+// bring reads a shard's log and brings its list to the wanted state. It returns when that is
 // reached, or enough reports that it is unnecessary.
-func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
-	if x.shards[i].rebuild == nil {
-		x.shards[i].rebuild = lists.NewMachine(x.list(i), x.Sizes)
-	}
-	l := &listRebuild{x: x, shard: i, m: x.shards[i].rebuild, want: want, enough: enough}
-	before := l.m.Voids()
-	l.then = func() {
+func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool) {
+	for {
+		if x.shards[i].rebuild == nil {
+			x.shards[i].rebuild = lists.NewMachine(x.list(i), x.Sizes)
+		}
+		l := &listRebuild{x: x, shard: i, m: x.shards[i].rebuild, want: want, enough: enough}
+		before := l.m.Voids()
+		l.m.SetTarget(x.core.Now, want)
+		end := l.read()
+		for end == unfinished {
+			end = l.step()
+		}
 		if voids := l.m.Voids() - before; voids > 0 {
 			x.warn("%s: node %s had recorded %s that the ledger cannot take: it has given the units to others, or the users other units",
 				planner.ListAddress(i), x.listNode(i), spec.Count(voids, "claim"))
 		}
-		then()
+		if end == reached {
+			return
+		}
+		x.lost(i)
+		x.shards[i].rebuild = nil
 	}
-	l.m.SetTarget(x.core.Now, want)
-	l.read(l.step)
 }
 
 // list returns the identity of a shard's list.
@@ -125,56 +125,46 @@ func (x *execution) list(i int) lists.List { return lists.List{UID: x.plan.UID, 
 func (x *execution) listNode(i int) string { return x.Lists[spec.ListNode(i, len(x.Lists))] }
 
 // inspect queries the state of a shard's list.
-func (x *execution) inspect(i int, then func(lists.State, error)) {
-	x.core.Inspect(spec.ListNode(i, len(x.Lists)), x.list(i), then)
+func (x *execution) inspect(i int) (lists.State, error) {
+	return x.core.Inspect(spec.ListNode(i, len(x.Lists)), x.list(i))
 }
 
 // read reads the shard's log to its end.
-func (l *listRebuild) read(then func()) {
-	l.x.shardLog(l.shard).Read(func(e ledger.Event) {
-		if e == ledger.Gone || l.x.shards[l.shard].state.Next() == 0 {
-			l.gone()
-			return
-		}
-		l.m.Observe(l.x.core.Now, l.x.shards[l.shard].state)
-		then()
-	})
-}
-
-// gone starts over after a read that found the shard's log gone.
-func (l *listRebuild) gone() {
-	l.x.lost(l.shard, func() {
-		l.x.shards[l.shard].rebuild = nil
-		l.x.bring(l.shard, l.want, l.enough, l.then)
-	})
+func (l *listRebuild) read() outcome {
+	if e := l.x.readShard(l.shard); e == ledger.Gone || l.x.shards[l.shard].state.Next() == 0 {
+		return logGone
+	}
+	l.m.Observe(l.x.core.Now, l.x.shards[l.shard].state)
+	return unfinished
 }
 
 // step takes the next step.
-func (l *listRebuild) step() {
-	s := l.x.shards[l.shard].state
+func (l *listRebuild) step() outcome {
+	x, s := l.x, l.x.shards[l.shard].state
 	switch {
 	case l.arrived(s):
-		l.then()
+		return reached
 	case l.enough(s):
-		l.x.shards[l.shard].rebuild = nil // its rebuild may have been stopped half-way
-		l.then()
-	case l.m.Due(l.x.core.Now):
-		l.append()
-	default:
-		c, wake := l.m.Next(l.x.core.Now, s)
-		if c == nil {
-			l.x.core.At(max(wake, l.x.core.Now.Mono), func() { l.read(l.lookAgain) })
-			return
-		}
-		make := func(ctx context.Context, node lists.Node) (lists.Reply, error) {
-			r := c.Do(ctx, node)
-			return r, r.Err
-		}
-		machine.OnList(l.x.core, spec.ListNode(l.shard, len(l.x.Lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
-			r.Err = err
-			l.answered(c, r)
-		})
+		x.shards[l.shard].rebuild = nil // its rebuild may have been stopped half-way
+		return reached
+	case l.m.Due(x.core.Now):
+		return l.append()
 	}
+	c, wake := l.m.Next(x.core.Now, s)
+	if c == nil {
+		x.core.SleepUntil(max(wake, x.core.Now.Mono))
+		if l.read() == logGone {
+			return logGone
+		}
+		return l.lookAgain()
+	}
+	r, err := machine.OnList(x.core, spec.ListNode(l.shard, len(x.Lists)), stepNames[c.Kind], func(ctx context.Context, node lists.Node) (lists.Reply, error) {
+		r := c.Do(ctx, node)
+		return r, r.Err
+	})
+	r.Err = err
+	l.answered(c, r)
+	return unfinished
 }
 
 // arrived reports whether the list has the wanted state.
@@ -186,56 +176,51 @@ func (l *listRebuild) arrived(s *ledger.State) bool {
 }
 
 // append appends the machine's draft to the log.
-func (l *listRebuild) append() {
+func (l *listRebuild) append() outcome {
 	s := l.x.shards[l.shard].state
 	fill := s.Fill
 	draft := s.Draft(l.x.Writer, l.x.timeUs())
 	rebuilds := l.m.Draft(l.x.core.Now, draft, 0)
 	if draft.Ops() == 0 { // the log has all ops of the machine
 		l.m.Committed(l.x.core.Now, s)
-		l.step()
-		return
+		return unfinished
 	}
-	l.x.appendDraft(l.shard, draft, func(e ledger.Event) {
-		s := l.x.shards[l.shard].state
-		switch {
-		case e == ledger.Gone:
-			l.gone()
-		case e == ledger.Committed:
-			l.m.Committed(l.x.core.Now, s)
-			l.begun = s.Fill // this process's own, or the slot would be taken
-			l.step()
-		case rebuilds && s.Fill != fill:
-			l.lookAgain() // another process was faster
-		default:
-			l.m.Observe(l.x.core.Now, s)
-			l.step()
-		}
-	})
+	switch e := l.x.appendDraft(l.shard, draft); {
+	case e == ledger.Gone:
+		return logGone
+	case e == ledger.Committed:
+		l.m.Committed(l.x.core.Now, s)
+		l.begun = s.Fill // this process's own, or the slot would be taken
+	case rebuilds && s.Fill != fill:
+		return l.lookAgain() // another process was faster
+	default:
+		l.m.Observe(l.x.core.Now, s)
+	}
+	return unfinished
 }
 
 // lookAgain continues after a failure, or after another process has begun to rebuild the list.
 // It waits for the other process as long as the list changes.
-func (l *listRebuild) lookAgain() {
-	s := l.x.shards[l.shard].state
-	if l.enough(s) || s.Fill == l.begun {
-		l.step()
-		return
-	}
-	l.x.inspect(l.shard, func(state lists.State, err error) {
-		switch {
-		case err != nil:
-			l.step()
-		case l.want == lists.On && state.On && state.Fill == s.Fill:
-			l.x.shards[l.shard].rebuild = nil
-			l.then()
-		case state.On || l.seen != nil && state == *l.seen:
-			l.step()
-		default:
-			l.seen = &state
-			l.x.core.After(pollOwner, func() { l.read(l.lookAgain) })
+func (l *listRebuild) lookAgain() outcome {
+	for {
+		s := l.x.shards[l.shard].state
+		if l.enough(s) || s.Fill == l.begun {
+			return unfinished
 		}
-	})
+		state, err := l.x.inspect(l.shard)
+		switch {
+		case err == nil && l.want == lists.On && state.On && state.Fill == s.Fill:
+			l.x.shards[l.shard].rebuild = nil
+			return reached
+		case err != nil || state.On || l.seen != nil && state == *l.seen:
+			return unfinished
+		}
+		l.seen = &state
+		l.x.core.Sleep(pollOwner)
+		if l.read() == logGone {
+			return logGone
+		}
+	}
 }
 
 // answered processes the reply to a call of the machine. It fails when no try has come further
@@ -249,8 +234,7 @@ func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
 			l.most, l.failing = l.calls, 0
 		}
 	case errors.Is(r.Err, fs.ErrPermission):
-		l.x.core.End(l.stuck(c, r.Err))
-		return
+		l.x.core.Fail(l.stuck(c, r.Err))
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
 		if node := l.x.listNode(l.shard); !l.told {
@@ -258,12 +242,10 @@ func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
 			l.x.doing(planner.ListAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, planner.ShortNodeError(node, r.Err)))
 		}
 	case now-l.failing > l.x.core.Patience:
-		l.x.core.End(l.stuck(c, r.Err))
-		return
+		l.x.core.Fail(l.stuck(c, r.Err))
 	default:
 		l.calls = 0
 	}
-	l.step()
 }
 
 // stuck returns the error of a list that could not be filled, or stopped and drained.

@@ -75,6 +75,7 @@ func (w *world) command(j job) *command {
 	}
 	reading, actual := current.NewReading(current.ReadTerms{Names: t.Names}, "tickets")
 	c := &command{Machine: reading, world: w, job: j, terms: t, actual: actual}
+	w.Cleanup(func() { c.Drop() })
 	c.look()
 	return c
 }
@@ -452,7 +453,7 @@ func (c *command) stopped() {
 
 func TestMachineStoppedBeforeItBegan(t *testing.T) {
 	w := newWorld(t)
-	s, _ := current.NewReading(current.ReadTerms{Names: machine.Names{Rand: w}}, "tickets")
+	s, _ := w.reading(current.ReadTerms{Names: machine.Names{Rand: w}}, "tickets")
 	s.Stop(w.now, context.Canceled)
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d calls, done %v, %v", len(calls), done, err)

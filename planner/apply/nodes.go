@@ -17,16 +17,14 @@ import (
 
 // askNodes reads the identity and time of each node. It must precede every read of the sale's
 // log; see markNode.
-func (x *execution) askNodes(then func()) {
+func (x *execution) askNodes() {
 	x.begin(askingNodes)
 	sent := x.core.Now
-	x.core.All(len(x.nodes), func(i int, done func()) {
-		x.core.Info(i, func(info quorum.Info, err error) {
-			x.nodes[i].info, x.nodes[i].err = info, err
-			x.nodes[i].off = quorum.ClockOff(sent, x.core.Now, info)
-			done()
-		})
-	}, then)
+	x.core.Each(len(x.nodes), func(i int) {
+		n := &x.nodes[i]
+		n.info, n.err = x.core.Info(i)
+		n.off = quorum.ClockOff(sent, x.core.Now, n.info)
+	})
 }
 
 func (x *execution) asked() (nodes []quorum.NodeInfo) {
@@ -40,44 +38,38 @@ func (x *execution) asked() (nodes []quorum.NodeInfo) {
 // needs: a majority of the voting nodes for a new sale, and all list nodes. An apply that
 // begins a sale waits for a majority before it writes: without one the sale could not be sold,
 // nor the clock be checked.
-func (x *execution) checkNodes(then func()) {
+func (x *execution) checkNodes() {
+	if x.plan.Kind != planner.KindApply {
+		return
+	}
 	giveUp, pause := x.core.Now.Mono+min(x.core.Patience, nodePatience), machine.FirstPause
-	told := false
-	var look func()
-	look = func() {
+	for {
 		var silent []string
 		for _, n := range x.nodes {
 			if n.err != nil {
 				silent = append(silent, n.name+": "+planner.ShortNodeError(n.name, n.err))
 			}
 		}
-		unfit := planner.CheckNodes(x.asked(), len(x.Lists) > 0)
+		x.core.Check(planner.CheckNodes(x.asked(), len(x.Lists) > 0))
 		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.Lists, n.name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
-		case x.plan.Kind != planner.KindApply:
-			then()
-		case unfit != nil:
-			x.core.End(unfit)
 		case denials(keepers) != "":
-			x.core.End(fmt.Errorf("nothing was changed: an apply needs all nodes that keep lists, and some do not permit it: %s", denials(keepers)))
+			x.core.Fail(fmt.Errorf("nothing was changed: an apply needs all nodes that keep lists, and some do not permit it: %s", denials(keepers)))
 		case begins && quorum.NotPermitted(errorsOf(x.nodes)):
-			x.core.End(fmt.Errorf("nothing was changed: a new sale needs %d of %d lock nodes, and too many do not permit it: %s", all/2+1, all, denials(x.nodes)))
+			x.core.Fail(fmt.Errorf("nothing was changed: a new sale needs %d of %d lock nodes, and too many do not permit it: %s", all/2+1, all, denials(x.nodes)))
 		case !begins || 2*len(silent) < all || all == 0:
-			then()
+			return
 		case x.core.Now.Mono > giveUp:
-			x.core.End(fmt.Errorf("%w: %d of %d lock nodes can be used, and a new sale needs %d: %s",
+			x.core.Fail(fmt.Errorf("%w: %d of %d lock nodes can be used, and a new sale needs %d: %s",
 				planner.ErrTimeout, all-len(silent), all, all/2+1, why))
-		default:
-			if !told {
-				x.doing(planner.SaleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d can be used: %s", all-len(silent), all, why))
-			}
-			told = true
-			x.core.After(pause, func() { x.askNodes(look) })
-			pause = min(2*pause, machine.LastPause)
+		case pause == machine.FirstPause:
+			x.doing(planner.SaleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d can be used: %s", all-len(silent), all, why))
 		}
+		x.core.Sleep(pause)
+		x.askNodes()
+		pause = min(2*pause, machine.LastPause)
 	}
-	look()
 }
 
 // errorsOf returns the error of each node's query.
@@ -134,22 +126,15 @@ func (x *execution) checkClock() error {
 // findOwner reports whether a process may be serving the sale: a majority of the nodes has
 // promised the lease of shard 0, or may have, as some do not answer. A sale that was never on
 // every shard is not served.
-func (x *execution) findOwner(then func(alive bool)) {
+func (x *execution) findOwner() (alive bool) {
 	if x.sale.Applied() == 0 {
-		then(false)
-		return
+		return false
 	}
 	votes, waits := planner.NewLeaseVotes(x.plan.UID), x.waits
 	x.waits = "for the lock nodes" // not for the subject of the stage
-	x.core.All(len(x.nodes), func(i int, done func()) {
-		x.core.Leases(i, "find owner", votes.Key, func(held []quorum.Holding, err error) {
-			votes.Count(held, err)
-			done()
-		})
-	}, func() {
-		x.waits = waits
-		then(votes.MayHaveOwner(len(x.nodes)))
-	})
+	x.core.Each(len(x.nodes), func(i int) { votes.Count(x.core.Leases(i, "find owner", votes.Key)) })
+	x.waits = waits
+	return votes.MayHaveOwner(len(x.nodes))
 }
 
 // sweep removes the sale's leases and marker from the nodes. A process that serves the sale
@@ -157,87 +142,72 @@ func (x *execution) findOwner(then func(alive bool)) {
 // of the marker would leave a new lease. A node that cannot be reached is skipped after
 // several attempts: its leases expire, and the marker of a destroyed sale is never queried.
 // The next destroy sweeps again.
-func (x *execution) sweep(then func()) {
+func (x *execution) sweep() {
 	x.begin(sweepingNodes)
 	freeBy := x.core.Now.Mono + x.ttl()
-	x.core.All(len(x.nodes), func(i int, done func()) { x.sweepNode(i, 1, freeBy, done) }, then)
+	x.core.Each(len(x.nodes), func(i int) { x.sweepNode(i, freeBy) })
 }
 
 const sweepTries = 4
 
-func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
-	failed := func(err error) {
-		if try == sweepTries || errors.Is(err, fs.ErrPermission) {
+func (x *execution) sweepNode(i int, freeBy time.Duration) {
+	for try := 1; ; try++ {
+		switch err := x.trySweep(i, freeBy); {
+		case err == nil:
+			x.finished(planner.NodeAddress(x.nodes[i].name), "")
+			return
+		case try == sweepTries || errors.Is(err, fs.ErrPermission):
 			x.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
 				" destroy, run again when the node is up, removes it", x.nodes[i].name, planner.ShortNodeError(x.nodes[i].name, err), x.ttl())
-			then()
 			return
 		}
-		x.core.After(machine.FirstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
+		x.core.Sleep(machine.FirstPause << try)
 	}
-	uid, sale := x.plan.UID, x.plan.Sale
-	x.core.Leases(i, "sweep list", spec.LeasePrefix(uid), func(left []quorum.Holding, err error) {
-		if err != nil {
-			failed(err)
-			return
-		}
-		if len(left) > 0 && x.core.Now.Mono < freeBy {
-			x.core.After(pollOwner, func() { x.sweepNode(i, try, freeBy, then) })
-			return
-		}
-		var asks []quorum.Ask
-		for _, h := range left {
-			asks = append(asks, quorum.Ask{Key: h.Key, Token: h.Token})
-		}
-		release := func(ctx context.Context, node quorum.Node) error {
-			_, err := node.Release(ctx, asks)
-			return err
-		}
-		machine.OnNode(x.core, i, "sweep leases", machine.NoValue(release), func(_ any, err error) {
-			if err != nil {
-				failed(err)
-				return
-			}
-			forget := func(ctx context.Context, node quorum.Node) error {
-				if err := node.Forget(ctx, spec.Marker(uid)); err != nil {
-					return err
-				}
-				return node.Forget(ctx, spec.SaleMarker(sale))
-			}
-			machine.OnNode(x.core, i, "sweep marker", machine.NoValue(forget), func(_ any, err error) {
-				if err != nil {
-					failed(err)
-					return
-				}
-				x.finished(planner.NodeAddress(x.nodes[i].name), "")
-				then()
-			})
-		})
-	})
 }
 
-// mark writes the sale's markers and passes on the nodes that never had one. Before the sale
+// trySweep waits until freeBy for the owners of leases.
+func (x *execution) trySweep(i int, freeBy time.Duration) error {
+	left, err := x.core.Leases(i, "sweep list", spec.LeasePrefix(x.plan.UID))
+	for err == nil && len(left) > 0 && x.core.Now.Mono < freeBy {
+		x.core.Sleep(pollOwner)
+		left, err = x.core.Leases(i, "sweep list", spec.LeasePrefix(x.plan.UID))
+	}
+	if err != nil {
+		return err
+	}
+	var asks []quorum.Ask
+	for _, h := range left {
+		asks = append(asks, quorum.Ask{Key: h.Key, Token: h.Token})
+	}
+	release := func(ctx context.Context, node quorum.Node) (int, error) { return node.Release(ctx, asks) }
+	if _, err := machine.OnNode(x.core, i, "sweep leases", release); err != nil {
+		return err
+	}
+	forget := func(ctx context.Context, node quorum.Node) error {
+		if err := node.Forget(ctx, spec.Marker(x.plan.UID)); err != nil {
+			return err
+		}
+		return node.Forget(ctx, spec.SaleMarker(x.plan.Sale))
+	}
+	_, err = machine.OnNode(x.core, i, "sweep marker", machine.NoValue(forget))
+	return err
+}
+
+// mark writes the sale's markers and notes the nodes that never had one. Before the sale
 // is first on every shard, a majority must have a marker. Later each node repairs its own, so
 // one round is enough, and a change of phase makes none.
-func (x *execution) mark(then func()) {
+func (x *execution) mark() {
 	x.begin(markingNodes)
 	first := x.sale.Applied() == 0
 	if !first && x.plan.Kind == planner.KindPhase {
 		x.unmarked = x.sale.Unmarked()
-		then()
 		return
 	}
-	x.markRound(first, x.core.Now.Mono+x.core.Patience, machine.FirstPause, func() {
-		x.noteUnmarked()
-		x.unmarked = x.result.Unmarked
-		then()
-	})
-}
-
-func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func()) {
-	good, restarted, errs := 0, false, make([]error, len(x.nodes))
-	x.core.All(len(x.nodes), func(i int, done func()) {
-		x.markNode(i, func(err error) {
+	giveUp, pause := x.core.Now.Mono+x.core.Patience, machine.FirstPause
+	for n := len(x.nodes); ; pause = min(2*pause, machine.LastPause) {
+		good, restarted, errs := 0, false, make([]error, n)
+		x.core.Each(n, func(i int) {
+			err := x.markNode(i)
 			x.nodes[i].unmarked, errs[i] = err, err
 			switch {
 			case err == nil:
@@ -247,18 +217,17 @@ func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func
 				// It may have lost its memory since the query, and must abstain.
 				x.nodes[i].restarted, restarted = true, true
 			}
-			done()
 		})
-	}, func() {
-		switch n := len(x.nodes); {
-		case good == n, !restarted && (good > n/2 || !first):
-			then()
-		case x.core.Now.Mono > giveUp, quorum.NotPermitted(errs):
-			x.core.End(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
-		default:
-			x.core.After(pause, func() { x.markRound(first, giveUp, min(2*pause, machine.LastPause), then) })
+		if good == n || !restarted && (good > n/2 || !first) {
+			break
 		}
-	})
+		if x.core.Now.Mono > giveUp || quorum.NotPermitted(errs) {
+			x.core.Fail(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
+		}
+		x.core.Sleep(pause)
+	}
+	x.noteUnmarked()
+	x.unmarked = x.result.Unmarked
 }
 
 // noteUnmarked adds to the result the nodes that have no marker and never had one. Other nodes
@@ -280,28 +249,24 @@ func (x *execution) noteUnmarked() {
 // nodes' run ids and then appended the plan, to a sale that is on no shard. So no lease can
 // have been promised before those ids were read. Only an append proves that, since a read may
 // lag. Otherwise a good marker is kept, and any other is repaired as one that abstains.
-func (x *execution) markNode(i int, then func(error)) {
-	marker, ofSale := spec.Marker(x.plan.UID), spec.SaleMarker(x.plan.Sale)
-	mark := func(what, runID string, then func(error)) {
-		machine.OnNode(x.core, i, what, machine.NoValue(func(ctx context.Context, node quorum.Node) error {
-			if err := node.Mark(ctx, marker, runID); err != nil {
+func (x *execution) markNode(i int) error {
+	mark := func(what, runID string) error {
+		_, err := machine.OnNode(x.core, i, what, machine.NoValue(func(ctx context.Context, node quorum.Node) error {
+			if err := node.Mark(ctx, spec.Marker(x.plan.UID), runID); err != nil {
 				return err
 			}
-			return node.Mark(ctx, ofSale, "")
-		}), func(_ any, err error) { then(err) })
+			return node.Mark(ctx, spec.SaleMarker(x.plan.Sale), "")
+		}))
+		return err
 	}
 	if n := x.nodes[i]; x.planned == stored && x.sale.Applied() == 0 && n.err == nil && !n.restarted {
-		mark("mark", n.info.RunID, then)
-		return
+		return mark("mark", n.info.RunID)
 	}
-	x.core.ReadMarker(i, x.plan.UID, func(found quorum.Marker, err error) {
-		if err != nil {
-			then(err)
-			return
-		}
-		mark("mend marker", "", func(err error) { // a good marker is confirmed
-			x.core.Changed = x.core.Changed || !found.Good && err == nil
-			then(err)
-		})
-	})
+	found, err := x.core.ReadMarker(i, x.plan.UID)
+	if err != nil {
+		return err
+	}
+	err = mark("mend marker", "") // a good marker is confirmed
+	x.core.Changed = x.core.Changed || !found.Good && err == nil
+	return err
 }

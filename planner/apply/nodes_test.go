@@ -326,12 +326,11 @@ func TestFindOwner(t *testing.T) {
 			}
 			p := w.begin(w.mustPlan(tickets(20)))
 			var got, heard bool
-			p.queue = nil
+			p.Drop()
+			p.x.core = machine.NewCore(0)
 			p.x.sale = w.actual().Sale
-			p.x.core.Step(w.now, func() {
-				p.x.core.Leave()
-				p.x.findOwner(func(alive bool) { got, heard = alive, true })
-			})
+			p.Machine, p.queue, p.done = machine.New(p.x.core, ownerSearch{p.x, func(alive bool) { got, heard = alive, true }}), nil, false
+			w.Cleanup(p.Drop)
 			p.take()
 			for !heard {
 				p.step(inOrder)
@@ -342,6 +341,14 @@ func TestFindOwner(t *testing.T) {
 		})
 	}
 }
+
+// ownerSearch is an execution that only searches the owner.
+type ownerSearch struct {
+	*execution
+	found func(alive bool)
+}
+
+func (s ownerSearch) Run() { s.found(s.findOwner()) }
 
 // A planner may be without any node, as one that only reads a log is.
 func TestWithoutAnyNode(t *testing.T) {

@@ -23,7 +23,7 @@ func (x *execution) Stop(cause error) {
 	if x.core.Worry != nil {
 		cause = fmt.Errorf("%w; the last error was: %v", cause, x.core.Worry)
 	}
-	x.core.End(fmt.Errorf("%w: %w", kind, cause))
+	x.core.Fail(fmt.Errorf("%w: %w", kind, cause))
 }
 
 var errInterrupted = errors.New("nothing was changed")

@@ -142,7 +142,7 @@ func TestMachineReadingOfALogThatGoes(t *testing.T) {
 	if err := c.finish(); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("it is %v", err)
 	}
-	s, _ := current.NewReading(current.ReadTerms{Names: machine.Names{Rand: strings.NewReader("few")}}, "tickets")
+	s, _ := w.reading(current.ReadTerms{Names: machine.Names{Rand: strings.NewReader("few")}}, "tickets")
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || err == nil || !strings.Contains(err.Error(), "drawing a uid") {
 		t.Errorf("without chance: %d calls, %v", len(calls), err)
 	}
@@ -217,7 +217,7 @@ func TestMachineReadingThatLags(t *testing.T) {
 func TestReadingEndsInTime(t *testing.T) {
 	const readTimeout = 30 * time.Second
 	w := newWorld(t)
-	r, _ := current.NewReading(current.ReadTerms{Names: machine.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
+	r, _ := w.reading(current.ReadTerms{Names: machine.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
 	calls, wake, _, _ := r.Next(w.now)
 	if len(calls) != 2 || wake != w.now.Mono+readTimeout {
 		t.Fatalf("%d calls, wake at %v", len(calls), wake)
@@ -232,14 +232,14 @@ func TestReadingEndsInTime(t *testing.T) {
 	if _, _, done, err := r.Next(w.now); !done || !errors.As(err, &refusal) || !strings.Contains(err.Error(), "table sales") {
 		t.Errorf("done %v, %v", done, err)
 	}
-	r, _ = current.NewReading(current.ReadTerms{Names: machine.Names{Rand: w}, Tries: ledger.ReadTries}, "tickets")
+	r, _ = w.reading(current.ReadTerms{Names: machine.Names{Rand: w}, Tries: ledger.ReadTries}, "tickets")
 	r.Next(w.now)
 	w.pass(readTimeout)
 	r.Tick(w.now)
 	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, planner.ErrStore) {
 		t.Errorf("done %v, %v", done, err)
 	}
-	r, _ = current.NewReading(current.ReadTerms{Names: machine.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
+	r, _ = w.reading(current.ReadTerms{Names: machine.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
 	calls, _, _, _ = r.Next(w.now)
 	w.pass(readTimeout)
 	r.Tick(w.now)
@@ -265,7 +265,7 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 		"a command":               {current.ReadTerms{Names: machine.Names{Rand: w}}, "read: the sale's log"},
 		"one that asks the nodes": {people, "read: the lock nodes"},
 	} {
-		r, _ := current.NewReading(test.terms, "tickets")
+		r, _ := w.reading(test.terms, "tickets")
 		for {
 			calls, _, _, _ := r.Next(w.now)
 			if r.String() == test.until {
@@ -284,7 +284,7 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 // Where the log is damaged, what is known of its table is waited for and told first.
 func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
 	w := newWorld(t)
-	r, _ := current.NewReading(current.ReadTerms{Names: machine.Names{Rand: w, Table: "sales"}}, "tickets")
+	r, _ := w.reading(current.ReadTerms{Names: machine.Names{Rand: w, Table: "sales"}}, "tickets")
 	calls, _, _, _ := r.Next(w.now)
 	calls[1].Took(w.now, machine.Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil)
 	if _, _, done, err := r.Next(w.now); done {
@@ -318,11 +318,11 @@ func TestReadOnce(t *testing.T) {
 }
 
 func TestNewNonce(t *testing.T) {
-	r, actual := current.NewReading(current.ReadTerms{Names: machine.Names{Rand: strings.NewReader("\x00\x11\x22\x33\x44\x55\x66\x77more")}}, "x")
+	r, actual := newWorld(t).reading(current.ReadTerms{Names: machine.Names{Rand: strings.NewReader("\x00\x11\x22\x33\x44\x55\x66\x77more")}}, "x")
 	if _, _, done, err := r.Next(clock.Now{}); actual.Nonce != workUID || done {
 		t.Errorf("%s, %v", actual.Nonce, err)
 	}
-	r, actual = current.NewReading(current.ReadTerms{Names: machine.Names{Rand: strings.NewReader("few")}}, "x")
+	r, actual = newWorld(t).reading(current.ReadTerms{Names: machine.Names{Rand: strings.NewReader("few")}}, "x")
 	if _, _, done, err := r.Next(clock.Now{}); !done || err == nil {
 		t.Errorf("%s without enough chance", actual.Nonce)
 	}

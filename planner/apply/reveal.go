@@ -2,7 +2,6 @@ package apply
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,161 +25,142 @@ type revealing struct {
 	x       *execution
 	trees   []draw.Tree
 	entries [][]draw.Entry // by shard, without values
-	ranked  []draw.Entry
 }
 
-func (r *revealing) start() {
-	r.x.core.Steps(
-		r.x.askNodes,
-		r.x.checkNodes,
-		r.read,
-		r.closeEntries,
-		r.publish,
-		r.reveal,
-		r.rank,
-		func(func()) { r.end() })
+func (r *revealing) run() {
+	x := r.x
+	x.askNodes()
+	x.checkNodes()
+	r.read()
+	r.closeEntries()
+	r.publish()
+	if !x.plan.EntriesOnly {
+		r.reveal()
+		r.rank()
+		if drawn := x.sale.Drawn(); !bytes.Equal(drawn.GetBeacon(), x.plan.Beacon) {
+			x.warn("somebody else has revealed the draw meanwhile, %s: the order follows from that", planner.DrawnBy(drawn))
+		}
+	}
+	x.result.Generation = x.sale.Generation()
+	x.finished(planner.SaleAddress(x.plan.Sale), "")
 }
 
 // read reads the sale's log and compares it with the plan.
-func (r *revealing) read(then func()) {
-	r.x.begin(readingSale)
-	r.x.readSale(func() { r.look(then) })
-}
-
-func (r *revealing) look(then func()) {
+func (r *revealing) read() {
 	x := r.x
-	if x.sale.Next() < x.plan.Slot {
-		if x.lags++; x.lags <= lagTries {
-			x.core.After(lagPause, func() { x.readSale(func() { r.look(then) }) })
-			return
+	x.begin(readingSale)
+	x.readSale()
+	for x.sale.Next() < x.plan.Slot {
+		if x.lags++; x.lags > lagTries {
+			break
 		}
+		x.core.Sleep(lagPause)
+		x.readSale()
 	}
 	if x.sale.UID() != x.plan.UID || !x.sale.Live() || x.sale.Draw() == nil {
 		x.stale("was destroyed since the plan was made")
-		return
 	}
-	err := r.settled()
-	if err == nil && !x.plan.EntriesOnly {
-		err = FitsDraw(x.sale, x.DrawKey)
+	r.checkSettled()
+	if !x.plan.EntriesOnly {
+		x.core.Check(FitsDraw(x.sale, x.DrawKey))
 	}
-	if err = cmp.Or(err, x.checkClock()); err != nil {
-		x.core.End(err)
-		return
-	}
+	x.core.Check(x.checkClock())
 	x.planned = found // what follows is appended, by this process or another
-	then()
 }
 
 // closeEntries closes the entries of all shards.
-func (r *revealing) closeEntries(then func()) {
+func (r *revealing) closeEntries() {
 	x := r.x
 	x.shards = make([]shard, x.sale.Shards())
 	r.trees, r.entries = make([]draw.Tree, len(x.shards)), make([][]draw.Entry, len(x.shards))
 	x.begin(closingEntries)
-	x.core.Each(x.allShards(), r.close, then)
+	x.core.Each(len(x.shards), r.close)
 }
 
 // close appends the entries of a shard to its log. The shard's owner does so too. The first
 // append counts, and both are equal.
-func (r *revealing) close(i int, done func()) {
+func (r *revealing) close(i int) {
 	x := r.x
-	var event func(ledger.Event)
-	read := func() { x.shardLog(i).Read(event) }
-	event = func(e ledger.Event) {
+	for e := x.readShard(i); ; {
 		state := x.shards[i].state
 		if e == ledger.Gone || state.Next() == 0 {
-			x.lost(i, read)
-			return
+			x.lost(i)
+			e = x.readShard(i)
+			continue
 		}
 		tree, closed := state.Entries()
 		switch {
 		case closed:
 			r.trees[i], r.entries[i] = tree, state.DrawEntries(i)
 			x.shards[i].forget()
-			done()
+			return
 		case state.Sealed():
 			x.stale("was destroyed meanwhile")
-		case state.MayCloseEntries(x.timeUs()):
-			draft := state.Draft(x.Writer, x.timeUs())
-			draft.Entries()
-			x.appendDraft(i, draft, event)
-		default:
-			x.core.End(&planner.Refusal{
+		case !state.MayCloseEntries(x.timeUs()):
+			x.core.Fail(&planner.Refusal{
 				Reason: fmt.Sprintf("%s of sale %s still takes entries", planner.ShardAddress(i), x.plan.Sale),
 				Remedy: "Run it again once closesAt is past by this host's clock, and by those of the lock nodes.",
 			})
 		}
+		draft := state.Draft(x.Writer, x.timeUs())
+		draft.Entries()
+		e = x.appendDraft(i, draft)
 	}
-	read()
 }
 
 // publish appends the entries of all shards to the sale's log.
-func (r *revealing) publish(then func()) {
+func (r *revealing) publish() {
 	x := r.x
 	x.begin(notingEntries)
 	op := ledger.NewEntriesClosed(r.trees)
-	x.note(func() (bool, error) {
-		switch is := x.sale.EntriesClosed(); {
-		case !r.live():
-			return false, planner.Stale("was destroyed meanwhile")
-		case is == nil:
-			return false, nil
-		case !bytes.Equal(is.GetRoot(), op.GetRoot()):
-			return false, fmt.Errorf("%w: the shards have other entries than the sale's log says", ledger.ErrCorrupt)
+	x.note(&pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: op}}, func() bool {
+		r.checkLive()
+		is := x.sale.EntriesClosed()
+		if is != nil && !bytes.Equal(is.GetRoot(), op.GetRoot()) {
+			x.core.Fail(fmt.Errorf("%w: the shards have other entries than the sale's log says", ledger.ErrCorrupt))
 		}
-		return true, nil
-	}, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: op}}, func() {
-		if x.plan.EntriesOnly {
-			r.end()
-			return
-		}
-		then()
+		return is != nil
 	})
 }
 
-// settled refuses to continue while a generation is not on every shard: units may still be
-// removed that entries could win.
-func (r *revealing) settled() error {
+// checkSettled fails while a generation is not on every shard: units may still be removed that
+// entries could win.
+func (r *revealing) checkSettled() {
 	if r.x.sale.Applied() < r.x.sale.Generation() {
-		return planner.Stale("has got another generation since, which is not on every shard yet")
+		r.x.stale("has got another generation since, which is not on every shard yet")
 	}
-	return nil
 }
 
-func (r *revealing) live() bool { return r.x.sale.UID() == r.x.plan.UID && r.x.sale.Live() }
+func (r *revealing) checkLive() {
+	if r.x.sale.UID() != r.x.plan.UID || !r.x.sale.Live() {
+		r.x.stale("was destroyed meanwhile")
+	}
+}
 
 // reveal appends the link to the sale's log, always after the entries.
-func (r *revealing) reveal(then func()) {
+func (r *revealing) reveal() {
 	x := r.x
 	x.begin(notingDrawn)
 	if x.sale.Drawn() != nil {
-		then()
 		return
 	}
 	link, err := openLink(x.sale, x.DrawKey)
-	if err != nil {
-		x.core.End(err)
-		return
-	}
+	x.core.Check(err)
 	newest, err := planner.Declared(x.sale.Newest())
-	if err != nil {
-		x.core.End(err)
-		return
-	}
+	x.core.Check(err)
 	op := &pb.Drawn{Link: link[:], Beacon: x.plan.Beacon, Ranks: x.sale.RanksOf(newest)}
-	x.note(func() (bool, error) {
-		switch {
-		case !r.live():
-			return false, planner.Stale("was destroyed meanwhile")
-		case x.sale.Drawn() != nil:
-			return true, nil
+	x.note(&pb.Op{Op: &pb.Op_Drawn{Drawn: op}}, func() bool {
+		r.checkLive()
+		if x.sale.Drawn() == nil {
+			r.checkSettled()
 		}
-		return false, r.settled()
-	}, &pb.Op{Op: &pb.Op_Drawn{Drawn: op}}, then)
+		return x.sale.Drawn() != nil
+	})
 }
 
-// rank computes the ranks that follow from the revealed values.
-func (r *revealing) rank(then func()) {
+// rank computes the ranks that follow from the revealed values, and appends those that are
+// missing to the sale's log, one part per op.
+func (r *revealing) rank() {
 	sale := r.x.sale
 	drawn := sale.Drawn()
 	order := draw.NewOrder(sale.UID(), draw.Digest(sale.EntriesClosed().GetRoot()), draw.Digest(drawn.GetLink()), drawn.GetBeacon())
@@ -191,37 +171,16 @@ func (r *revealing) rank(then func()) {
 			lowest.Add(e)
 		}
 	}
-	r.ranked, r.entries = lowest.Ranked(), nil
+	ranked := lowest.Ranked()
+	r.entries = nil
 	r.x.begin(notingRanked)
-	r.publishRanks(then)
-}
-
-// publishRanks appends the missing ranks to the sale's log, one part per op.
-func (r *revealing) publishRanks(then func()) {
-	x := r.x
-	if x.sale.Ranked() {
-		then()
-		return
+	for !r.x.sale.Ranked() {
+		first := int64(len(r.x.sale.Ranks())) + 1
+		r.x.note(&pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, ranked)}}, func() bool {
+			r.checkLive()
+			return int64(len(r.x.sale.Ranks())) >= first
+		})
 	}
-	first := int64(len(x.sale.Ranks())) + 1
-	x.note(func() (bool, error) {
-		if !r.live() {
-			return false, planner.Stale("was destroyed meanwhile")
-		}
-		return int64(len(x.sale.Ranks())) >= first, nil
-	}, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, r.ranked)}}, func() { r.publishRanks(then) })
-}
-
-// end ends a completed reveal. It warns if another process has revealed another beacon value
-// than the plan's.
-func (r *revealing) end() {
-	x := r.x
-	if drawn := x.sale.Drawn(); drawn != nil && !x.plan.EntriesOnly && !bytes.Equal(drawn.GetBeacon(), x.plan.Beacon) {
-		x.result.Warnings = append(x.result.Warnings, "somebody else has revealed the draw meanwhile, "+planner.DrawnBy(drawn)+": the order follows from that")
-	}
-	x.result.Generation = x.sale.Generation()
-	x.finished(planner.SaleAddress(x.plan.Sale), "")
-	x.core.End(nil)
 }
 
 // drawSecret generates the secret of a new draw and commits to it. The secret is in no plan:

@@ -40,23 +40,20 @@ func (x *execution) allShards() []int {
 }
 
 // readHeads reads the heads of shards; the head of a shard without a log is nil.
-func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
+func (x *execution) readHeads(shards []int) []*ledger.Head {
 	var logs []string
 	for _, i := range shards {
 		logs = append(logs, spec.ShardLog(x.sale.UID(), i, x.sale.Shards()))
 	}
-	x.core.ReadHeads(logs, func(read [][]byte) {
-		heads := make([]*ledger.Head, len(shards))
-		for j, stored := range read {
-			head := planner.NewShardActual(stored)
-			if head.Err != nil {
-				x.core.End(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, planner.ShardAddress(shards[j]), head.Err))
-				return
-			}
-			heads[j] = head.Head
+	heads := make([]*ledger.Head, len(shards))
+	for j, stored := range x.core.ReadHeads(logs) {
+		head := planner.NewShardActual(stored)
+		if head.Err != nil {
+			x.core.Fail(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, planner.ShardAddress(shards[j]), head.Err))
 		}
-		then(heads)
-	})
+		heads[j] = head.Head
+	}
+	return heads
 }
 
 // shardLog returns the driver of a shard's log, and creates it with an empty state if necessary.
@@ -73,36 +70,31 @@ func (x *execution) shardLog(i int) *machine.Log {
 	return s.log
 }
 
+// readShard reads a shard's log to its end.
+func (x *execution) readShard(i int) ledger.Event { return x.shardLog(i).Read() }
+
 // appendDraft appends to a shard's log.
-func (x *execution) appendDraft(i int, draft *ledger.Draft, event func(ledger.Event)) {
+func (x *execution) appendDraft(i int, draft *ledger.Draft) ledger.Event {
 	entry, err := draft.Encode()
-	if err != nil {
-		x.core.End(err)
-		return
-	}
-	x.shardLog(i).Append(entry, event)
+	x.core.Check(err)
+	return x.shardLog(i).Append(entry)
 }
 
-// lost handles a read that found no log for a shard that must have one. Reads may lag, so the
-// log is read again from its first slot. A log that stays absent while the sale is live breaks
-// an invariant.
-func (x *execution) lost(i int, again func()) {
-	if x.shards[i].losses++; x.shards[i].losses < ledger.MissingTries {
-		x.shards[i].log = nil
-		x.core.After(ledger.MissingPause, again)
-		return
+// lost prepares another read after one that found no log for a shard that must have one. Reads
+// may lag, so the log is to be read again from its first slot. A log that stays absent while
+// the sale is live breaks an invariant.
+func (x *execution) lost(i int) {
+	if x.shards[i].losses++; x.shards[i].losses >= ledger.MissingTries {
+		x.recheck()
+		x.core.Fail(planner.NoLogError(x.sale, i))
 	}
-	x.recheck(func() {
-		x.core.End(planner.NoLogError(x.sale, i))
-	})
+	x.shards[i].log = nil
+	x.core.Sleep(ledger.MissingPause)
 }
 
 // readHead reads a shard's head again. A missing head is a lagging read.
-func (x *execution) readHead(i int, then func()) {
-	x.readHeads([]int{i}, func(heads []*ledger.Head) {
-		if heads[0] != nil {
-			x.shards[i].head = heads[0]
-		}
-		then()
-	})
+func (x *execution) readHead(i int) {
+	if head := x.readHeads([]int{i})[0]; head != nil {
+		x.shards[i].head = head
+	}
 }

@@ -70,6 +70,7 @@ func (w *world) config() Config {
 		Backends: machine.Backends{Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now }, Rand: w},
 		Options:  Options{Writer: writer, Who: "tester@host", Units: w.units, Key: w.key, DrawKey: w.drawKey},
 	}
+	w.Cleanup(w.units.Close)
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, unfitNode{n, w})
 	}
@@ -157,6 +158,13 @@ func (w *world) actual() *planner.Actual {
 	}
 }
 
+// reading begins a reading that may not be run to its end.
+func (w *world) reading(t current.ReadTerms, sale string) (*machine.Machine, *planner.Actual) {
+	m, actual := current.NewReading(t, sale)
+	w.Cleanup(m.Drop)
+	return m, actual
+}
+
 func (w *world) mustPlan(desired spec.Sale) *planner.Plan {
 	w.Helper()
 	p, err := planner.Make(desired, w.actual())
@@ -197,6 +205,7 @@ func (w *world) beginAs(p *planner.Plan, rehearsal bool) *process {
 		w.Fatal(err)
 	}
 	proc.Machine, proc.x = machine.New(x.core, x), x
+	w.Cleanup(proc.Drop)
 	proc.take()
 	return proc
 }

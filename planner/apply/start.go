@@ -55,16 +55,14 @@ func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) 
 	return x, nil
 }
 
-// Start takes the first step.
-func (x *execution) Start() {
+// Run carries out the plan.
+func (x *execution) Run() {
 	if first := x.first(); first != nil {
 		first()
-		return
 	}
-	x.core.End(nil)
 }
 
-// first returns the first event of the plan, or nil if the plan is already carried out. An
+// first returns the steps of the plan, or nil if the plan is already carried out. An
 // empty plan is, with two exceptions: that of a destroyed sale sweeps the lock nodes, and that
 // of a sale already in its phase confirms the phase.
 func (x *execution) first() func() {
@@ -73,7 +71,7 @@ func (x *execution) first() func() {
 		x.result.Generation = p.Generation
 		return nil
 	case p.Kind == planner.KindReveal:
-		return (&revealing{x: x}).start
+		return (&revealing{x: x}).run
 	case p.Kind == planner.KindApply && p.Empty():
 		x.result.Generation = p.Generation
 		return nil
@@ -82,5 +80,5 @@ func (x *execution) first() func() {
 	case p.Empty() && !x.rehearsal && p.Phase != ledger.PhaseDestroyed:
 		return nil
 	}
-	return (&teardown{x: x}).start
+	return (&teardown{x: x}).run
 }

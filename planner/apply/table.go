@@ -18,67 +18,56 @@ const tableTimeout = time.Minute
 // provideTable ensures that the table exists and is fit before anything is written to it. A
 // plan to make it may be older than the table, which is fine. The table of a live sale must
 // exist; a failed check does not stop its apply.
-func (x *execution) provideTable(then func()) {
+func (x *execution) provideTable() {
 	if x.Table == "" || x.plan.Kind != planner.KindApply {
-		then()
 		return
 	}
 	x.begin(checkingTable)
 	giveUp, pause, made := x.core.Now.Mono+x.core.Patience, machine.FirstPause, false
 	address := planner.TableAddress(x.Table)
-	var look func()
-	again := func(err error) {
+	for {
+		err := x.core.CheckTable()
+		planned := x.actions[address] == planner.Create
 		switch {
-		case errors.Is(err, fs.ErrPermission):
-			x.core.End(fmt.Errorf("%w: table %s: %w", planner.ErrStore, x.Table, err))
+		case err == nil:
+			note := ""
+			if !made {
+				note = "it was there already"
+			}
+			x.finished(address, note)
 			return
-		case x.core.Now.Mono > giveUp:
-			x.core.End(fmt.Errorf("%w, tried for %v: table %s: %w", planner.ErrStore, x.core.Patience, x.Table, err))
+		case errors.Is(err, ledger.ErrTableUnfit):
+			x.core.Fail(planner.UnfitTable(x.Table, err))
+		case errors.Is(err, ledger.ErrNoTable) && planned && !made:
+			if err = x.createTable(); err == nil {
+				made = true
+				continue // another process may have made it
+			}
+		case errors.Is(err, ledger.ErrNoTable) && !planned:
+			x.stale("has lost its table %s", x.Table)
+		case x.plan.Phase != "":
+			x.warn("table %s could not be checked: %s", x.Table, planner.ShortError(err))
 			return
 		}
-		x.core.After(pause, look)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			x.core.Fail(fmt.Errorf("%w: table %s: %w", planner.ErrStore, x.Table, err))
+		case x.core.Now.Mono > giveUp:
+			x.core.Fail(fmt.Errorf("%w, tried for %v: table %s: %w", planner.ErrStore, x.core.Patience, x.Table, err))
+		}
+		x.core.Sleep(pause)
 		pause = min(2*pause, machine.LastPause)
 	}
-	create := func() {
-		before := x.tableMade
-		x.tableMade = true
-		createTable := func(ctx context.Context, logs ledger.Logs) error { return logs.(ledger.Table).CreateTable(ctx) }
-		machine.OnStore(x.core, "create table", tableTimeout, machine.NoValue(createTable), func(_ any, err error) {
-			if errors.Is(err, fs.ErrPermission) {
-				x.tableMade = before
-			}
-			if made = err == nil; !made {
-				again(err)
-				return
-			}
-			x.core.Changed = true
-			look() // another process may have made it
-		})
+}
+
+func (x *execution) createTable() error {
+	before := x.tableMade
+	x.tableMade = true
+	createTable := func(ctx context.Context, logs ledger.Logs) error { return logs.(ledger.Table).CreateTable(ctx) }
+	_, err := machine.OnStore(x.core, "create table", tableTimeout, machine.NoValue(createTable))
+	if errors.Is(err, fs.ErrPermission) {
+		x.tableMade = before
 	}
-	look = func() {
-		x.core.CheckTable(func(err error) {
-			planned := x.actions[address] == planner.Create
-			switch {
-			case err == nil:
-				note := ""
-				if !made {
-					note = "it was there already"
-				}
-				x.finished(address, note)
-				then()
-			case errors.Is(err, ledger.ErrTableUnfit):
-				x.core.End(planner.UnfitTable(x.Table, err))
-			case errors.Is(err, ledger.ErrNoTable) && planned && !made:
-				create()
-			case errors.Is(err, ledger.ErrNoTable) && !planned:
-				x.stale("has lost its table %s", x.Table)
-			case x.plan.Phase != "":
-				x.warn("table %s could not be checked: %s", x.Table, planner.ShortError(err))
-				then()
-			default:
-				again(err)
-			}
-		})
-	}
-	look()
+	x.core.Changed = x.core.Changed || err == nil
+	return err
 }

@@ -35,11 +35,7 @@ type reading struct {
 	terms  ReadTerms
 	actual *planner.Actual
 
-	blind  bool  // query only the lock nodes, for all their leases
-	asking bool  // a check of the table is pending
-	ledger bool  // the sale's log and the heads are read
-	read   bool  // all else is read or has failed
-	err    error // why it failed
+	blind bool // query only the lock nodes, for all their leases
 }
 
 // ReadTerms are the parameters of the Machine of a reading.
@@ -73,62 +69,44 @@ func newReading(t ReadTerms, name string) *reading {
 // String describes the progress for people: "read: the sale's log".
 func (r *reading) String() string { return "read: " + r.stage }
 
-// Start begins to read.
-func (r *reading) Start() {
+// Run reads the sale. If nothing can be read, the table may explain why.
+func (r *reading) Run() {
 	nonce, err := newNonce(r.terms.Rand)
-	if err != nil {
-		r.core.End(err)
-		return
-	}
+	r.core.Check(err)
 	r.actual.At, r.actual.Nonce = r.core.Now.Wall, nonce
 	if r.blind {
 		r.actual.Sale = ledger.NewSale(spec.SaleLog(r.actual.Name))
-		r.core.Steps(r.nodes, r.end)
+		r.nodes()
 		return
 	}
-	r.table()
-	r.core.Steps(func(then func()) { r.logs(1, then) }, r.nodes, r.lists, r.end)
+	timeout := time.Duration(0)
 	if r.terms.Tries > 0 {
-		timeout := cmp.Or(r.terms.Timeout, readTimeout)
-		r.core.After(timeout, func() {
-			if !r.ledger {
-				r.finish(fmt.Errorf("%w: it was not read in %v", planner.ErrStore, timeout))
-			}
-		})
+		timeout = cmp.Or(r.terms.Timeout, readTimeout)
 	}
+	r.core.Each(2, func(part int) {
+		if part == 0 {
+			r.table()
+			return
+		}
+		err = r.core.Within(timeout, fmt.Errorf("%w: it was not read in %v", planner.ErrStore, timeout), r.logs)
+		if err == nil {
+			r.nodes()
+			r.lists()
+		}
+	})
+	r.core.Check(err)
 }
 
 // table checks the table of the logs.
 func (r *reading) table() {
-	if r.terms.Table == "" {
-		return
-	}
-	r.asking = true
-	r.actual.Table = &planner.TableActual{Name: r.terms.Table}
-	r.core.CheckTable(func(err error) {
-		r.asking, r.actual.Table.Err = false, err
-		if r.read {
-			r.core.End(r.err)
-		}
-	})
-}
-
-// finish ends the reading, once the check of the table has ended too: if nothing can be read,
-// the table may explain why.
-func (r *reading) finish(err error) {
-	if r.read {
-		return
-	}
-	r.read, r.err = true, err
-	if !r.asking {
-		r.core.End(err)
+	if r.terms.Table != "" {
+		r.actual.Table = &planner.TableActual{Name: r.terms.Table}
+		r.actual.Table.Err = r.core.CheckTable()
 	}
 }
-
-func (r *reading) end(func()) { r.finish(nil) }
 
 // Stop ends the reading.
-func (r *reading) Stop(cause error) { r.core.End(cause) }
+func (r *reading) Stop(cause error) { r.core.Fail(cause) }
 
 // Outcome explains the error.
 func (r *reading) Outcome(err error) error {
@@ -142,114 +120,89 @@ func (r *reading) Outcome(err error) error {
 }
 
 // logs reads the sale's log and the heads of its shards.
-func (r *reading) logs(try int, then func()) {
-	r.stage = "the sale's log"
+func (r *reading) logs() {
 	name := spec.SaleLog(r.actual.Name)
-	sale := ledger.NewSale(name)
-	r.actual.Sale = sale
-	log := &machine.Log{Core: r.core, Writer: ledger.NewWriter(name, sale), Folder: sale, Tries: r.terms.Tries, Failed: r.finish}
-	log.Read(func(e ledger.Event) {
-		if e == ledger.Gone {
-			r.finish(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
+	for try := 1; ; try++ {
+		r.stage = "the sale's log"
+		sale := ledger.NewSale(name)
+		r.actual.Sale = sale
+		log := &machine.Log{Core: r.core, Writer: ledger.NewWriter(name, sale), Folder: sale, Tries: r.terms.Tries}
+		if log.Read() == ledger.Gone {
+			r.core.Fail(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
+		}
+		r.shards()
+		if _, damaged := r.actual.Damaged(); !damaged || try == ledger.MissingTries {
 			return
 		}
-		r.shards(func() {
-			if _, damaged := r.actual.Damaged(); !damaged || try == ledger.MissingTries {
-				then()
-				return
-			}
-			r.core.After(ledger.MissingPause, func() { r.logs(try+1, then) })
-		})
-	})
+		r.core.Sleep(ledger.MissingPause)
+	}
 }
 
 // shards reads all heads in one call. If that fails, it reads each in a call, so that one
 // unreadable head hides no other.
-func (r *reading) shards(then func()) {
+func (r *reading) shards() {
 	r.stage = "the heads of the shards"
 	names := planner.ShardLogs(r.actual.Sale)
 	r.actual.Shards = make([]planner.ShardActual, len(names))
 	if len(names) == 0 {
-		then()
 		return
 	}
-	read := func(logs []string, then func([][]byte, error)) {
-		machine.OnStore(r.core, "read heads", machine.CallTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
+	read := func(logs []string) ([][]byte, error) {
+		return machine.OnStore(r.core, "read heads", machine.CallTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) })
 	}
-	read(names, func(heads [][]byte, err error) {
-		if err == nil {
-			for i, head := range heads {
-				r.actual.Shards[i] = planner.NewShardActual(head)
-			}
-			then()
-			return
+	if heads, err := read(names); err == nil {
+		for i, head := range heads {
+			r.actual.Shards[i] = planner.NewShardActual(head)
 		}
-		r.core.All(len(names), func(i int, done func()) {
-			read(names[i:i+1], func(heads [][]byte, err error) {
-				if err != nil {
-					r.actual.Shards[i].Err = err
-				} else {
-					r.actual.Shards[i] = planner.NewShardActual(heads[0])
-				}
-				done()
-			})
-		}, then)
+		return
+	}
+	r.core.Each(len(names), func(i int) {
+		if heads, err := read(names[i : i+1]); err != nil {
+			r.actual.Shards[i].Err = err
+		} else {
+			r.actual.Shards[i] = planner.NewShardActual(heads[0])
+		}
 	})
 }
 
 // nodes queries all lock nodes at once.
-func (r *reading) nodes(then func()) {
-	r.stage, r.ledger = "the lock nodes", true
-	r.core.All(len(r.terms.Nodes), func(i int, done func()) {
-		r.node(i, r.terms.Nodes[i], func(a planner.NodeActual) {
-			r.actual.Nodes[i] = a
-			done()
-		})
-	}, then)
+func (r *reading) nodes() {
+	r.stage = "the lock nodes"
+	r.core.Each(len(r.terms.Nodes), func(i int) {
+		a := planner.NodeActual{Name: r.terms.Nodes[i]}
+		if err := r.node(i, &a); err != nil {
+			a = planner.NodeActual{Name: a.Name, Err: err, Info: quorum.Info{Unfit: a.Info.Unfit}}
+		}
+		r.actual.Nodes[i] = a
+	})
 }
 
-func (r *reading) node(i int, name string, then func(planner.NodeActual)) {
-	a := planner.NodeActual{Name: name}
-	failed := func(err error) bool {
-		if err != nil {
-			then(planner.NodeActual{Name: name, Err: err, Info: quorum.Info{Unfit: a.Info.Unfit}})
-		}
-		return err != nil
-	}
-	leases := func(prefix string, then func()) {
-		r.core.Leases(i, "read leases", prefix, func(held []quorum.Holding, err error) {
-			if a.Leases = held; !failed(err) {
-				then()
-			}
-		})
-	}
+func (r *reading) node(i int, a *planner.NodeActual) (err error) {
 	sent, uid := r.core.Now, r.actual.Sale.UID()
-	answered := func(info quorum.Info, err error) {
-		if failed(err) {
-			return
-		}
-		a.Info, a.Off = info, quorum.ClockOff(sent, r.core.Now, info)
-		switch {
-		case r.blind:
-			leases(spec.KeyPrefix, func() { then(a) })
-		case uid == "":
-			then(a)
-		default:
-			leases(spec.LeasePrefix(uid), func() {
-				r.core.ReadMarker(i, uid, func(marker quorum.Marker, err error) {
-					if a.Marker = marker; !failed(err) {
-						then(a)
-					}
-				})
-			})
-		}
-	}
 	if uid != "" || r.blind {
-		r.core.Info(i, answered)
-		return
+		a.Info, err = r.core.Info(i)
+	} else {
+		err = r.known(i, a)
 	}
+	if err != nil {
+		return err
+	}
+	a.Off = quorum.ClockOff(sent, r.core.Now, a.Info)
+	switch {
+	case r.blind:
+		a.Leases, err = r.core.Leases(i, "read leases", spec.KeyPrefix)
+	case uid != "":
+		if a.Leases, err = r.core.Leases(i, "read leases", spec.LeasePrefix(uid)); err == nil {
+			a.Marker, err = r.core.ReadMarker(i, uid)
+		}
+	}
+	return err
+}
+
+// known queries whether a node knows the sale, which the ledger lacks.
+func (r *reading) known(i int, a *planner.NodeActual) error {
 	marker := spec.SaleMarker(r.actual.Name)
-	machine.OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (planner.NodeActual, error) {
+	got, err := machine.OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (planner.NodeActual, error) {
 		info, err := node.Info(ctx)
 		if err != nil {
 			return planner.NodeActual{}, err
@@ -259,10 +212,11 @@ func (r *reading) node(i int, name string, then func(planner.NodeActual)) {
 			err = nil // Unfit is why
 		}
 		return planner.NodeActual{Info: info, Knows: known.Good}, err
-	}, func(got planner.NodeActual, err error) {
-		a.Knows = got.Knows
-		answered(got.Info, err)
 	})
+	if a.Knows = got.Knows; err == nil {
+		a.Info = got.Info
+	}
+	return err
 }
 
 func newNonce(rand io.Reader) (string, error) {
@@ -300,38 +254,29 @@ func read(ctx context.Context, from machine.Backends, names machine.Names, name 
 	return actual, nil
 }
 
-// lists queries all list nodes at once, the lists of each in sequence.
-func (r *reading) lists(then func()) {
+// lists queries all list nodes at once, the lists of each in sequence. After a node fails to
+// answer, its other lists get the same error.
+func (r *reading) lists() {
 	r.stage = "the lists"
 	a := r.actual
 	a.ListNodes = make([]planner.ListNodeActual, len(r.terms.Lists))
 	a.Lists = make([]planner.ListActual, planner.CountLists(a.Sale, len(r.terms.Lists)))
-	r.core.All(len(r.terms.Lists), func(i int, done func()) {
+	r.core.Each(len(r.terms.Lists), func(i int) {
 		at := &a.ListNodes[i]
 		at.Name = r.terms.Lists[i]
-		machine.OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
-			at.Settings, at.Err = settings, err
-			r.list(i, 0, nil, done)
+		at.Settings, at.Err = machine.OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) {
+			return node.Settings(ctx)
 		})
-	}, then)
-}
-
-// list inspects a node's lists from a shard on. After a node fails to answer, its other lists
-// get the same error.
-func (r *reading) list(node, shard int, away error, done func()) {
-	for ; shard < len(r.actual.Lists); shard++ {
-		if spec.ListNode(shard, len(r.terms.Lists)) != node {
-			continue
+		var away error
+		for shard := range a.Lists {
+			if spec.ListNode(shard, len(r.terms.Lists)) != i {
+				continue
+			}
+			l := &a.Lists[shard]
+			if l.Node = at.Name; away == nil {
+				l.State, away = r.core.Inspect(i, lists.List{UID: a.Sale.UID(), Shard: shard})
+			}
+			l.Err = away
 		}
-		l := &r.actual.Lists[shard]
-		l.Node, l.Err = r.terms.Lists[node], away
-		if away == nil {
-			r.core.Inspect(node, lists.List{UID: r.actual.Sale.UID(), Shard: shard}, func(state lists.State, err error) {
-				l.State, l.Err = state, err
-				r.list(node, shard+1, err, done)
-			})
-			return
-		}
-	}
-	done()
+	})
 }

@@ -22,7 +22,9 @@ type cored struct {
 }
 
 func newCored(t *testing.T) *cored {
-	return &cored{Core: NewCore(10 * time.Second), t: t, mono: time.Hour}
+	c := &cored{Core: NewCore(10 * time.Second), t: t, mono: time.Hour}
+	t.Cleanup(c.drop)
+	return c
 }
 
 func (c *cored) time() clock.Now { return clock.Now{Mono: c.mono, Wall: time.Unix(1, 0).Add(c.mono)} }
@@ -59,9 +61,20 @@ func (c *cored) answer(k calls.Call, value any, err error) effects {
 	return c.take()
 }
 
-// ask makes a call.
+// ask makes a call in a task of its own.
 func (c *cored) ask(then func()) {
-	OnStore(c.Core, "ask", CallTimeout, nil, func(any, error) { then() })
+	c.Go(func() {
+		OnStore[any](c.Core, "ask", CallTimeout, nil)
+		then()
+	})
+}
+
+// after goes on after a time, in a task of its own.
+func (c *cored) after(d time.Duration, then func()) {
+	c.Go(func() {
+		c.Sleep(d)
+		then()
+	})
 }
 
 // heard compares what was said since it was last asked.
@@ -76,11 +89,11 @@ func (c *cored) heard(want string) {
 func TestCoreTimers(t *testing.T) {
 	c := newCored(t)
 	e := c.do(func() {
-		c.After(2*time.Second, c.say("two"))
-		c.After(time.Second, c.say("one"))
-		c.After(time.Second, c.say("one-again"))
-		c.After(3*time.Second, func() { c.say("three")(); c.After(0, c.say("at-once")) })
-		c.After(4*time.Second, c.say("four"))
+		c.after(2*time.Second, c.say("two"))
+		c.after(time.Second, c.say("one"))
+		c.after(time.Second, c.say("one-again"))
+		c.after(3*time.Second, func() { c.say("three")(); c.Sleep(0); c.say("at-once")() })
+		c.after(4*time.Second, c.say("four"))
 	})
 	if e.wake != c.mono+time.Second {
 		t.Errorf("wake after %v", e.wake-c.mono)
@@ -118,10 +131,63 @@ func TestCoreReplies(t *testing.T) {
 		t.Errorf("worry %v", c.Worry)
 	}
 	c.heard("a")
-	c.do(func() { c.After(time.Second, c.say("late")); c.Leave() })
+	c.do(func() { c.after(time.Second, c.say("late")); c.Go(func() { c.Become(c.say("heir")) }) })
+	if c.heard("heir"); !c.Over || c.Err != nil {
+		t.Errorf("over %v, %v", c.Over, c.Err)
+	}
 	c.answer(asked[2], nil, nil)
 	c.pass(time.Minute)
 	c.heard("")
+}
+
+// A job that replaces another begins once all tasks of that one have ended, and the calls
+// that these have requested are still made.
+func TestCoreBecomes(t *testing.T) {
+	c := newCored(t)
+	e := c.do(func() {
+		c.Start(func() {
+			defer c.say("unwound")()
+			c.ask(c.say("reply"))
+			c.Each(3, func(i int) {
+				if i == 1 {
+					c.Become(func() { c.Sleep(time.Second); c.say("heir")() })
+				}
+				c.Sleep(time.Second)
+				c.say("late")()
+			})
+			c.say("behind")()
+		})
+	})
+	if c.heard("unwound"); len(e.calls) != 1 || e.done || e.wake != c.mono+time.Second {
+		t.Errorf("effects %+v", e)
+	}
+	c.answer(e.calls[0], nil, nil)
+	e = c.pass(time.Second)
+	if c.heard("heir"); !e.done || e.err != nil {
+		t.Errorf("effects %+v", e)
+	}
+}
+
+// What takes longer than it may fails, and what wakes it later is ignored.
+func TestCoreWithin(t *testing.T) {
+	late, broken := errors.New("late"), errors.New("broken")
+	c := newCored(t)
+	var got []error
+	within := func(d time.Duration, do func()) {
+		c.do(func() { c.Go(func() { got = append(got, c.Within(d, late, do)) }) })
+	}
+	within(time.Second, func() { c.Sleep(time.Minute); c.say("never")() })
+	within(time.Second, func() { c.Each(2, func(int) { c.Sleep(2 * time.Second); c.say("each")() }); c.say("never")() })
+	within(2*time.Second, func() { c.Sleep(time.Second); c.say("in-time")() })
+	within(0, func() { c.Sleep(time.Minute); c.say("at-leisure")() })
+	within(time.Second, func() { c.Fail(broken) })
+	for range 120 {
+		c.pass(time.Second / 2)
+	}
+	c.heard("in-time each each at-leisure")
+	if want := []error{broken, late, late, nil, nil}; !slices.Equal(got, want) || c.Over {
+		t.Errorf("got %v, over %v", got, c.Over)
+	}
 }
 
 // The error of a call is kept, also where none was made.
@@ -143,14 +209,18 @@ func TestCoreEnds(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	e := c.do(func() {
 		c.ask(c.say("reply"))
-		c.After(time.Second, func() { c.End(first); c.End(second) })
-		c.After(time.Second, c.say("behind"))
+		c.after(time.Second, func() {
+			defer c.say("unwound")()
+			c.Each(3, func(i int) { c.Check(map[int]error{1: first, 2: second}[i]) })
+		})
+		c.after(time.Second, c.say("behind"))
 	})
 	asked := e.calls[0]
 	e = c.pass(time.Second)
 	if !e.done || e.err != first || len(e.calls) != 0 || e.wake != 0 {
 		t.Errorf("effects %+v", e)
 	}
+	c.heard("unwound")
 	c.answer(asked, nil, nil)
 	c.pass(time.Minute)
 	c.do(c.say("event"))
@@ -160,21 +230,25 @@ func TestCoreEnds(t *testing.T) {
 		t.Error("done at once")
 	}
 	c = newCored(t)
-	if e = c.do(func() { c.ask(nil); c.End(nil) }); !e.done || e.err != nil || len(e.calls) != 0 {
+	if e = c.do(func() { c.ask(nil); c.Start(func() {}) }); !e.done || e.err != nil || len(e.calls) != 0 {
+		t.Errorf("effects %+v", e)
+	}
+	c = newCored(t)
+	if e = c.do(func() { c.ask(nil); c.Fail(first) }); !e.done || e.err != first || len(e.calls) != 0 {
 		t.Errorf("effects %+v", e)
 	}
 }
 
 func TestCoreInsists(t *testing.T) {
 	broken := errors.New("broken")
-	readHeads := func(c *cored) { c.ReadHeads(nil, func([][]byte) { c.say("done")() }) }
+	readHeads := func(c *cored) { c.ReadHeads(nil); c.say("done")() }
 	for name, begin := range map[string]func(c *cored){
 		"the heads of the shards": readHeads,
-		"log sale/x":              func(c *cored) { c.DeleteLog("sale/x", 1, c.say("done")) },
+		"log sale/x":              func(c *cored) { c.DeleteLog("sale/x", 1); c.say("done")() },
 	} {
 		c := newCored(t)
 		began := c.mono
-		e := c.do(func() { begin(c) })
+		e := c.do(func() { c.Go(func() { begin(c) }) })
 		var pauses []time.Duration
 		for !e.done {
 			if len(e.calls) != 1 {
@@ -199,7 +273,7 @@ func TestCoreInsists(t *testing.T) {
 		c.heard("")
 	}
 	c := newCored(t)
-	e := c.do(func() { readHeads(c) })
+	e := c.do(func() { c.Go(func() { readHeads(c) }) })
 	c.mono += 10 * time.Second // as long as patience lasts, and no longer
 	if e = c.answer(e.calls[0], nil, broken); e.done {
 		t.Fatal("gave up too soon")
@@ -209,27 +283,25 @@ func TestCoreInsists(t *testing.T) {
 	c.heard("done")
 }
 
-// A window of a list is worked on at a time, and the last that is done ends it.
+// A window of tasks works at a time, and the last that is done ends it.
 func TestCoreEach(t *testing.T) {
-	list := make([]int, 2*window+10)
-	for i := range list {
-		list[i] = i
+	const all = 2*window + 10
+	each := func(c *cored, do func(i int)) func() {
+		return func() { c.Go(func() { c.Each(all, do); c.say("all")() }) }
 	}
 	t.Run("one by one", func(t *testing.T) {
 		c := newCored(t)
 		var open []func()
 		started := 0
-		c.do(func() {
-			c.Each(list, func(i int, done func()) {
-				if i != started {
-					t.Fatalf("%d comes after %d", i, started-1)
-				}
-				started++
-				open = append(open, done)
-			}, c.say("all"))
-		})
+		c.do(each(c, func(i int) {
+			if i != started {
+				t.Fatalf("%d comes after %d", i, started-1)
+			}
+			started++
+			c.Wait(func(wake func()) { open = append(open, wake) })
+		}))
 		for len(open) > 0 {
-			if len(open) > window || started < len(list) && len(open) != window {
+			if len(open) > window || started < all && len(open) != window {
 				t.Fatalf("%d are worked on, %d were begun", len(open), started)
 			}
 			c.heard("")
@@ -238,35 +310,32 @@ func TestCoreEach(t *testing.T) {
 			c.do(last)
 		}
 		c.heard("all")
-		if started != len(list) {
-			t.Errorf("%d were begun", started)
+		if started != all || len(c.tasks) > 0 {
+			t.Errorf("%d were begun, %d are left", started, len(c.tasks))
 		}
 	})
 	t.Run("at once", func(t *testing.T) {
 		c := newCored(t)
 		n := 0
-		c.do(func() { c.Each(list, func(_ int, done func()) { n++; done() }, c.say("all")) })
-		if c.heard("all"); n != len(list) {
+		c.do(each(c, func(int) { n++ }))
+		if c.heard("all"); n != all {
 			t.Errorf("%d were done", n)
 		}
 	})
 	t.Run("nothing", func(t *testing.T) {
 		c := newCored(t)
-		c.do(func() { c.Each(nil, func(int, func()) { t.Error("begun") }, c.say("all")) })
+		c.do(func() { c.Go(func() { c.Each(0, func(int) { t.Error("begun") }); c.say("all")() }) })
 		c.heard("all")
 	})
 	t.Run("to the end of the machine", func(t *testing.T) {
-		for _, last := range []int{3, len(list) - 1} {
+		for _, last := range []int{3, all - 1} {
 			c := newCored(t)
 			n := 0
-			c.do(func() {
-				c.Each(list, func(i int, done func()) {
-					if n++; i == last {
-						c.End(nil)
-					}
-					done()
-				}, c.say("all"))
-			})
+			c.do(each(c, func(i int) {
+				if n++; i == last {
+					c.Fail(errors.New("end"))
+				}
+			}))
 			if c.heard(""); n != last+1 {
 				t.Errorf("%d were begun, the machine ended in the %dth", n, last+1)
 			}

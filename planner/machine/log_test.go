@@ -43,8 +43,13 @@ func newTracked(t *testing.T) *tracked {
 
 func (k *tracked) then(e ledger.Event) { k.said = append(k.said, fmt.Sprint(e)) }
 
-func (k *tracked) read()   { k.e = k.do(func() { k.track.Read(k.then) }) }
-func (k *tracked) append() { k.e = k.do(func() { k.track.Append(k.entry, k.then) }) }
+// goes begins an operation in a task of its own.
+func (k *tracked) goes(do func() ledger.Event, then func(ledger.Event)) {
+	k.e = k.do(func() { k.Go(func() { then(do()) }) })
+}
+
+func (k *tracked) read()   { k.goes(k.track.Read, k.then) }
+func (k *tracked) append() { k.goes(func() ledger.Event { return k.track.Append(k.entry) }, k.then) }
 
 // replies answers the call under way.
 func (k *tracked) replies(r ledger.Reply) {
@@ -179,7 +184,7 @@ func TestTrack(t *testing.T) {
 			k.mono += 11 * time.Second
 			k.replies(ledger.Reply{}) // it is not there: it is sent again
 			k.heard(fmt.Sprint(ledger.CaughtUp) + " " + fmt.Sprint(ledger.Again))
-			k.e = k.do(func() { k.track.Resend(k.then) })
+			k.goes(k.track.Resend, k.then)
 			if !proto.Equal(plannertest.CommitOf(k.e.calls[0]), k.entry.Commit) {
 				k.t.Fatalf("sends %+v", k.e.calls[0])
 			}
@@ -195,7 +200,7 @@ func TestTrack(t *testing.T) {
 				k.replies(ledger.Reply{Err: errNoDisk})
 				k.replies(ledger.Reply{}) // it is not there
 				k.mono += 11 * time.Second
-				k.e = k.do(func() { k.track.Resend(k.then) })
+				k.goes(k.track.Resend, k.then)
 				k.replies(ledger.Reply{Err: err})
 				if err == ledger.ErrTooLarge {
 					if k.ended(err, "log sale/x"); errors.Is(k.e.err, planner.ErrStore) {
@@ -225,13 +230,13 @@ func TestTrack(t *testing.T) {
 			k.replies(ledger.Reply{Err: errNoDisk})
 			k.replies(ledger.Reply{})
 			k.said = nil
-			k.e = k.do(func() { k.track.Resend(func(e ledger.Event) { k.say(fmt.Sprint("again ", e))() }) })
+			k.goes(k.track.Resend, func(e ledger.Event) { k.say(fmt.Sprint("again ", e))() })
 			k.replies(ledger.Reply{})
 			k.heard(fmt.Sprint("again ", ledger.Committed))
 		},
 		"for people, so many reads that bring nothing": func(k *tracked) {
 			k.Patience = 0
-			k.track.Tries, k.track.Folder, k.track.Failed = 3, k.sale, func(err error) { k.Core.End(err) }
+			k.track.Tries, k.track.Folder = 3, k.sale
 			k.read()
 			for _, r := range []ledger.Reply{
 				{Err: errNoDisk}, {Head: k.entry.Head}, {Head: headAfter(k), Entries: [][]byte{k.entry.Bytes}}, {Err: errNoDisk}, {Err: errNoDisk},

@@ -1,6 +1,6 @@
 // Package machine runs the jobs of the planner as step machines: a Job requests calls and
-// continues with their replies, and its owner makes the calls and passes the time. Core has the
-// continuations of a Job, Log drives one log with them.
+// continues with their replies, and its owner makes the calls and passes the time. Core runs
+// the tasks of a Job, Log drives one log in them.
 //
 // The package guarantees:
 //   - A Job sees one event at a time and never blocks. The same events give the same calls.
@@ -8,7 +8,7 @@
 //     that is not permitted fails at once.
 //   - Run returns only after every call has ended.
 //
-// A Machine is new, then runs, then is done; Stop and Core.End lead to done from either.
+// A Machine is new, then runs, then is done; Stop and Drop lead to done from either.
 package machine
 
 import (
@@ -25,10 +25,10 @@ import (
 	"salectl/backends/quorum"
 )
 
-// Machine runs a Job without goroutines, clock or I/O. Its owner makes the calls that it
-// returns and passes it the time. Backends.Run does so with goroutines; a simulation does so on
-// virtual time, and loses, delays and repeats calls. A Machine may be dropped at any point,
-// which equals a killed process.
+// Machine runs a Job without clock or I/O. Its owner makes the calls that it returns and passes
+// it the time. Backends.Run does so with goroutines; a simulation does so on virtual time, and
+// loses, delays and repeats calls. A Machine may be dropped at any point, which equals a killed
+// process.
 type Machine struct {
 	core *Core
 	job  Job
@@ -40,7 +40,8 @@ type Machine struct {
 
 // Job is the work of a Machine.
 type Job interface {
-	Start()
+	// Run does the work, as a task of the Core.
+	Run()
 	// Stop ends the job early, for a cause.
 	Stop(cause error)
 	// Outcome converts the error with which the job has ended for the caller.
@@ -57,7 +58,7 @@ func New(core *Core, job Job) *Machine { return &Machine{core: core, job: job} }
 func (m *Machine) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
 	if !m.begun && !m.core.Over {
 		m.begun = true
-		m.core.Step(now, m.job.Start)
+		m.core.Step(now, func() { m.core.Start(m.job.Run) })
 	}
 	if m.core.Over && !m.done {
 		m.done, m.err = true, m.job.Outcome(m.core.Err)
@@ -77,6 +78,12 @@ func (m *Machine) Tick(now clock.Now) { m.core.Tick(now) }
 func (m *Machine) Stop(now clock.Now, cause error) {
 	cause = fmt.Errorf("%w (%v)", cause, m)
 	m.core.Step(now, func() { m.job.Stop(cause) })
+}
+
+// Drop frees a Machine that is not run to its end.
+func (m *Machine) Drop() {
+	m.core.Over = true
+	m.core.drop()
 }
 
 // Run makes a Machine's calls, each in a goroutine, and passes it the time until it is done.
