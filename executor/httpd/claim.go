@@ -30,16 +30,8 @@ type claimBuffers struct {
 var claimBufferPool = sync.Pool{New: func() any { return &claimBuffers{out: make([]byte, 0, 1024)} }}
 
 // postClaim handles POST /v1/sales/{sale}/claims.
-func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, sale *sale) {
-	began := server.config.Clock().Mono
-	label := server.answerClaim(w, r, sale)
-	sale.CountClaim(label, server.config.Clock().Mono-began)
-	wire.RecordOutcome(w, label)
-}
-
-// answerClaim answers one claim and returns its label in metrics.
-func (server *Server) answerClaim(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
-	b := claimBufferPool.Get().(*claimBuffers)
+func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target) (label api.Outcome) {
+	sale, b := t.sale, claimBufferPool.Get().(*claimBuffers)
 	defer claimBufferPool.Put(b)
 
 	request, f := readClaim(r, &b.in, server.bodies)

@@ -7,8 +7,8 @@
 //
 // Buyers and operators have separate addresses. Serve answers /v1/...; ServeAdmin answers /healthz,
 // /readyz, /metrics and the dashboard, and refunds claims. A request passes through serve.go
-// (listener, limits, request id), buyers.go or admin.go (route, token, method, sale) and one
-// handler, such as claim.go. The handler calls the sale and writes its answer with package wire.
+// (listener, limits, request id), routes.go (route, token, method, sale) and one handler, such as
+// that of claim.go. The handler calls the sale and writes its answer with package wire.
 // Packages stream and events serve long-lived requests: streams and feeds. Package access provides
 // tokens, certificates and limits.
 //
@@ -19,9 +19,11 @@ package httpd
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -96,6 +98,25 @@ type Config struct {
 type Payments struct {
 	Checker *payments.Checker // its health is shown with the sale
 	Webhook *payments.Webhook // reads messages of the payment service
+}
+
+// Server answers HTTP requests for one or several sales. New makes one.
+type Server struct {
+	config    Config // with its defaults
+	metrics   *metrics
+	dashboard *dashboard.Dashboard
+	streams   *stream.Server
+	feeds     *events.Server
+	bodies    *access.Memory // of large bodies in transfer
+	unsigned  *access.Memory // of messages with unverified signatures
+
+	served   atomic.Pointer[map[string]*sale]       // by name; replaced as a whole
+	unserved atomic.Pointer[map[string]reload.Lack] // see Declare
+
+	draining atomic.Bool // set once by Serve: claims are refused
+	leaving  atomic.Bool // see Retire
+	retired  atomic.Bool // see Retired
+	buyers   atomic.Pointer[http.Server]
 }
 
 // DefaultClaimTimeout is the default of Config.ClaimTimeout.
@@ -194,4 +215,32 @@ func (server *Server) Declare(unserved map[string]reload.Lack) { server.unserved
 // ServeHTTP handles requests of buyers.
 func (server *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	server.identified(server.answer)(w, r)
+}
+
+// sales returns the served sales, by name.
+func (server *Server) sales() map[string]*sale { return *server.served.Load() }
+
+// awaitOpened blocks until requests may be answered or ctx ends.
+func (server *Server) awaitOpened(ctx context.Context) {
+	if server.config.Opened == nil {
+		return
+	}
+	select {
+	case <-server.config.Opened:
+	case <-ctx.Done():
+	}
+}
+
+// goingDown reports whether the server is about to exit or drains.
+func (server *Server) goingDown() bool { return server.draining.Load() || server.leaving.Load() }
+
+// unready returns the reason why some shard of a sale cannot sell, or "".
+func (server *Server) unready(sale *sale) string {
+	if server.goingDown() {
+		return "the server is going down"
+	}
+	if err := sale.Ready(); err != nil {
+		return err.Error()
+	}
+	return ""
 }

@@ -11,8 +11,9 @@ import (
 )
 
 // getUser handles GET /v1/sales/{sale}/users/{user}.
-func (sale *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
-	user, _ := url.PathUnescape(segment) // URL.EscapedPath returns valid escapes
+func (*Server) getUser(w http.ResponseWriter, r *http.Request, t target) {
+	sale := t.sale
+	user, _ := url.PathUnescape(t.id) // URL.EscapedPath returns valid escapes
 	if err := api.CheckUser(user); err != nil {
 		wire.Unacceptable(err).Write(w)
 		return
@@ -51,8 +52,9 @@ func pageOf(r *http.Request) (p api.Page, _ *wire.Problem) {
 }
 
 // getClaim handles GET /v1/sales/{sale}/claims/{claim}.
-func (sale *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) {
-	id, ok := api.ParseClaimID(text)
+func (*Server) getClaim(w http.ResponseWriter, r *http.Request, t target) {
+	sale := t.sale
+	id, ok := api.ParseClaimID(t.id)
 	a := executor.Answer{Outcome: api.NoSuchClaim}
 	page, f := pageOf(r)
 	if f != nil {

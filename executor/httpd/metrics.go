@@ -91,27 +91,22 @@ func (metrics *metrics) forget(sale string) {
 // CountStreams adds change to the number of open streams.
 func (counts *saleMetrics) CountStreams(change int) { counts.streams.Add(float64(change)) }
 
-// CountClaim counts an answer to a claim.
-func (counts *saleMetrics) CountClaim(label api.Outcome, took time.Duration) {
-	counter, ok := counts.claims[label]
-	if !ok {
-		counter = counts.claims[other]
-	}
-	counter.Inc()
-	counts.duration.Observe(took.Seconds())
-}
-
-// CountSettlement counts an answer to a settlement.
-func (counts *saleMetrics) CountSettlement(how api.How, label api.Outcome, took time.Duration) {
+// Count counts an answer to a settlement or, if how is "", to a claim.
+func (counts *saleMetrics) Count(how api.How, label api.Outcome, took time.Duration) {
 	if counts.claims[label] == nil {
 		label = other
+	}
+	if how == "" {
+		counts.claims[label].Inc()
+		counts.duration.Observe(took.Seconds())
+		return
 	}
 	counts.metrics.settlements.WithLabelValues(counts.sale, string(how), string(label)).Inc()
 	counts.metrics.settling.WithLabelValues(counts.sale).Observe(took.Seconds())
 }
 
 // countWebhook counts a message of a payment service.
-func (counts *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
+func (counts *saleMetrics) countWebhook(_ api.How, label api.Outcome, took time.Duration) {
 	if counts.claims[label] == nil && label != ignored && label != rejected {
 		label = other
 	}

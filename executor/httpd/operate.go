@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"salectl/api"
-	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
@@ -15,20 +14,9 @@ type Operated interface {
 	Share(ctx context.Context) (api.Share, error)
 }
 
-// drain handles GET and POST /v1/sales/{sale}/drain. Like refunds it is at the admin address and needs a
-// token that may operate, if there are tokens. The address of buyers is open to every application that
-// sells, and none of these may take a process out of service.
-func (server *Server) drain(w http.ResponseWriter, r *http.Request) {
-	if _, ok := server.letIn(w, r, access.MayOperate); !ok {
-		return
-	}
-	name := r.PathValue("sale")
-	sale := server.sales()[name]
-	if sale == nil {
-		server.writeNotServed(w, name)
-		return
-	}
-	operated, ok := sale.Service.(Operated)
+// drain handles GET and POST /v1/sales/{sale}/drain.
+func (server *Server) drain(w http.ResponseWriter, r *http.Request, t target) {
+	operated, ok := t.sale.Service.(Operated)
 	if !ok {
 		wire.WriteNoSuchPath(w)
 		return
@@ -36,11 +24,8 @@ func (server *Server) drain(w http.ResponseWriter, r *http.Request) {
 	var share api.Share
 	var err error
 	switch {
-	case r.Method == http.MethodGet:
-		share, err = operated.Share(r.Context())
 	case r.Method != http.MethodPost:
-		wire.WriteMethodNotAllowed(w, "GET, POST")
-		return
+		share, err = operated.Share(r.Context())
 	case server.goingDown():
 		wire.WriteOutcome(w, api.Draining)
 		return

@@ -80,11 +80,11 @@ func TestAdminRefuses(t *testing.T) {
 		method, path, allow string
 		status              int
 	}{
-		{"GET", "/none", "", 404}, {"GET", "/v1/sales//drain", "", 404}, {"GET", "/v1/sales/../drain", "", 404}, {"GET", "/healthz/", "", 404},
-		{"POST", "/healthz", "GET, HEAD", 405}, {"PUT", "/v1/sales", "GET", 405},
+		{"GET", "/none", "", 404}, {"GET", "/v1/sales//drain", "", 404}, {"GET", "/v1/sales/../drain", "", 404}, {"GET", "/dashboard/../none", "", 404}, {"GET", "/healthz/", "", 404},
+		{"POST", "/healthz", "GET", 405}, {"PUT", "/v1/sales", "GET", 405},
 	} {
 		r := do(admin, of.method, of.path, "", nil)
-		if body := text(t, r); r.StatusCode != of.status || r.Header.Get("Allow") != of.allow || r.Header.Get("Location") != "" || !strings.Contains(body, `"type":"about:blank"`) {
+		if body := text(t, r); r.StatusCode != of.status || r.Header.Get("Allow") != of.allow || r.Header.Get("Location") != "" || !strings.Contains(body, `"type":"`) {
 			t.Errorf("%s %s: status %d, Allow %q, %s", of.method, of.path, r.StatusCode, r.Header.Get("Allow"), body)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/wire"
 )
 
 // Timeouts of a connection, in addition to Config.ClaimTimeout.
@@ -68,7 +69,7 @@ func needsNoCertificate(r *http.Request) bool {
 	path := r.URL.EscapedPath()
 	rest, _ := strings.CutPrefix(path, api.SalesPath)
 	_, below, _ := strings.Cut(rest, "/")
-	return below == "webhooks/"+paymentWebhook || path == api.AlivePath || path == api.ReadyPath
+	return "/"+below == paymentPath || path == api.AlivePath || path == api.ReadyPath
 }
 
 // serve serves until ctx ends. Then it calls ending and drains.
@@ -155,4 +156,35 @@ func (l connectionLog) Write(line []byte) (int, error) {
 	}
 	l.log.Log(context.Background(), level, text)
 	return len(line), nil
+}
+
+// identified sets the X-Request-Id of responses and, at level debug, logs each request. A request
+// without an id gets one only if it is logged.
+func (server *Server) identified(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !server.config.Log.Enabled(r.Context(), slog.LevelDebug) {
+			if r.Header[api.RequestIDHeader] != nil {
+				wire.RequestID(w, r)
+			}
+			handler(w, r)
+			return
+		}
+		attrs := append(wire.LogAttrs(w, r), "method", r.Method, "path", r.URL.EscapedPath())
+		response := &wire.Recorder{ResponseWriter: w, Status: http.StatusOK}
+		began := server.config.Clock().Mono
+		defer func() {
+			if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath); ok {
+				if name, _, _ := strings.Cut(rest, "/"); server.sales()[name] != nil {
+					attrs = append(attrs, "sale", name)
+				}
+			}
+			attrs = append(attrs, "status", response.Status)
+			if response.Outcome != "" {
+				attrs = append(attrs, "outcome", string(response.Outcome))
+			}
+			took := (server.config.Clock().Mono - began).Round(time.Microsecond)
+			server.config.Log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
+		}()
+		handler(response, r)
+	}
 }

@@ -2,11 +2,14 @@ package httpd
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
+	"sync"
+
+	"gopkg.in/yaml.v3"
 
 	"salectl/api"
 	"salectl/backends/ledger"
@@ -15,9 +18,13 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// writeSales handles GET /v1/sales.
-func writeSales(w http.ResponseWriter, sales map[string]*sale, now time.Time) {
-	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: now.UTC()}
+// getSales handles GET /v1/sales.
+func (server *Server) getSales(w http.ResponseWriter, r *http.Request, t target) {
+	if !t.admin {
+		server.awaitOpened(r.Context())
+	}
+	sales := server.sales()
+	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: server.config.Clock().Wall.UTC()}
 	for _, name := range slices.Sorted(maps.Keys(sales)) {
 		all.Sales = append(all.Sales, sales[name].summary())
 	}
@@ -39,8 +46,9 @@ func (sale *sale) summary() api.SaleSummary {
 
 // getSale handles GET /v1/sales/{sale}. The response has more for a sender that may operate, and
 // yet more at the admin address.
-func (sale *sale) getSale(w http.ResponseWriter, rights access.Rights, admin bool) {
-	status, operates := sale.Status(), rights&access.MayOperate != 0
+func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
+	sale, admin := t.sale, t.admin
+	status, operates := sale.Status(), t.grant.Rights()&access.MayOperate != 0
 	if status.Away != "" {
 		sale.writeAway(w, &status, operates, admin)
 		return
@@ -64,7 +72,7 @@ func (sale *sale) writeAway(w http.ResponseWriter, status *executor.Status, oper
 }
 
 // getReady returns 200 only while every sale can sell on every shard, except those that have ended.
-func (server *Server) getReady(w http.ResponseWriter, _ *http.Request) {
+func (server *Server) getReady(w http.ResponseWriter, _ *http.Request, _ target) {
 	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(server.sales()))}
 	say := func(name, why string, over bool) {
 		one := api.SaleReadiness{Sale: name, Ready: why == "", Reason: why}
@@ -91,4 +99,23 @@ func (server *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 		status = http.StatusServiceUnavailable
 	}
 	wire.WriteJSON(w, status, view)
+}
+
+// openAPI returns the OpenAPI document as JSON, converted once. A test ensures that it is valid YAML.
+var openAPI = sync.OnceValue(func() []byte {
+	var document map[string]any
+	if err := yaml.Unmarshal([]byte(api.OpenAPI), &document); err != nil {
+		panic(err)
+	}
+	body, err := json.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	return body
+})
+
+// getOpenAPI handles GET /openapi.json. It needs no token: the document concerns no sale.
+func (*Server) getOpenAPI(w http.ResponseWriter, _ *http.Request, _ target) {
+	w.Header()["Content-Type"] = wire.JSONType
+	w.Write(openAPI())
 }

@@ -264,7 +264,7 @@ func TestStreamIsRefused(t *testing.T) {
 	if r := post(api.TypeStream); r.StatusCode != 429 || !strings.Contains(text(t, r), "1 streams") {
 		t.Errorf("one stream too many: %d", r.StatusCode)
 	}
-	if r := do(v.Server, "POST", api.StreamPath("movie"), "", nil); r.StatusCode != 505 || r.Header.Get("Connection") != "close" {
+	if r := do(v.Server, "POST", api.StreamPath("movie"), "", http.Header{"Authorization": {"Bearer s3cret"}}); r.StatusCode != 505 || r.Header.Get("Connection") != "close" {
 		t.Errorf("POST by HTTP/1.1: %d", r.StatusCode)
 	}
 }

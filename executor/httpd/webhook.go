@@ -12,8 +12,8 @@ import (
 	"salectl/executor/payments"
 )
 
-// paymentWebhook is the part after /webhooks/ in the path of a payment service's messages.
-const paymentWebhook = "payment"
+// paymentPath is the path of a payment service's messages, below that of the sale.
+const paymentPath = "/webhooks/payment"
 
 // Labels of messages in addition to outcomes of claims. ignored: the message concerns no claim.
 // rejected: it is not from the payment service, or is not understood.
@@ -23,15 +23,8 @@ const (
 )
 
 // postWebhook handles POST /v1/sales/{sale}/webhooks/payment, signed and without a token.
-func (server *Server) postWebhook(w http.ResponseWriter, r *http.Request, sale *sale) {
-	began := server.config.Clock().Mono
-	label := server.webhook(w, r, sale)
-	sale.countWebhook(label, server.config.Clock().Mono-began)
-	wire.RecordOutcome(w, label)
-}
-
-// webhook answers one message and returns its label in metrics.
-func (server *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
+func (server *Server) postWebhook(w http.ResponseWriter, r *http.Request, t target) (label api.Outcome) {
+	sale := t.sale
 	if sale.webhook == nil {
 		return sale.rejectWebhook(w, r, payments.ErrNoWebhook)
 	}
@@ -46,7 +39,7 @@ func (server *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale
 		wire.WriteJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: ignored, Sale: sale.name})
 		return ignored
 	}
-	a := server.settleAnswer(r.Context(), sale, event.Claim, event.How, event.Settlement)
+	a := server.settle(r.Context(), sale, event.Claim, event.How, event.Settlement)
 	return sale.answerWebhook(w, r, &event, &a)
 }
 

@@ -22,10 +22,9 @@ import (
 // counted is a Sale that counts nothing.
 type counted struct{ executor.Service }
 
-func (counted) Removed() bool                                       { return false }
-func (counted) CountStreams(int)                                    {}
-func (counted) CountClaim(api.Outcome, time.Duration)               {}
-func (counted) CountSettlement(api.How, api.Outcome, time.Duration) {}
+func (counted) Removed() bool                             { return false }
+func (counted) CountStreams(int)                          {}
+func (counted) Count(api.How, api.Outcome, time.Duration) {}
 
 // serve serves streams of one sale to the senders of some tokens, and returns the URL.
 func serve(t *testing.T, s *Server, sale executor.Service, tokens string) string {

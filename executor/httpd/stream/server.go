@@ -67,10 +67,9 @@ type Sale interface {
 	executor.Service
 	// Removed reports whether the server no longer serves the sale.
 	Removed() bool
-	// CountStreams, CountClaim and CountSettlement are for metrics.
+	// CountStreams counts open streams, and Count answers to settlements or, if how is "", claims.
 	CountStreams(change int)
-	CountClaim(outcome api.Outcome, took time.Duration)
-	CountSettlement(how api.How, outcome api.Outcome, took time.Duration)
+	Count(how api.How, outcome api.Outcome, took time.Duration)
 }
 
 // Server serves streams. It is safe for concurrent use.
@@ -93,13 +92,6 @@ func New(c Config) *Server {
 	}
 }
 
-// RefuseHTTP1 answers a request for a stream by HTTP/1.1, whose body cannot last.
-func RefuseHTTP1(w http.ResponseWriter) {
-	w.Header().Set("Connection", "close")
-	wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, begin the connection with it (prior knowledge); a proxy before the server must speak it to the server, too. "+
-		"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
-}
-
 // FromPeer reports whether another process of the sale asks for a stream.
 func FromPeer(r *http.Request) bool { return r.Header[api.PeerHeader] != nil }
 
@@ -108,6 +100,11 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	codec, f := codecOf(r.Header["Content-Type"], sale.Sale(), server.config.Clock)
 	_, binary := codec.(*protobuf)
 	switch {
+	case r.ProtoMajor < 2: // its body cannot last
+		w.Header().Set("Connection", "close")
+		wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, begin the connection with it (prior knowledge); a proxy before the server must speak it to the server, too. "+
+			"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
+		return
 	case f != nil:
 		f.Write(w)
 		return

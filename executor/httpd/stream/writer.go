@@ -71,11 +71,8 @@ func (stream *stream) beforeWrite(batch []*inflight) {
 		if r.answer.Replayed && (label.Accepted() || r.settled()) {
 			label = api.Replayed
 		}
-		switch r.kind {
-		case claim:
-			stream.sale.CountClaim(label, now-r.began)
-		case settlement:
-			stream.sale.CountSettlement(r.how, label, now-r.began)
+		if r.kind == claim || r.kind == settlement {
+			stream.sale.Count(r.how, label, now-r.began)
 		}
 	}
 	stream.mu.Lock()
