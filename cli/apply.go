@@ -183,14 +183,13 @@ type applyJSON program
 
 // applied is the JSON of apply, and of pause, resume and close.
 type applied struct {
-	FormatVersion int             `json:"formatVersion"`
-	Sale          string          `json:"sale"`
-	UID           string          `json:"uid"`
-	Generation    uint64          `json:"generation"`
-	Changed       bool            `json:"changed"`
-	Summary       planner.Summary `json:"summary"`
-	Shortfall     int64           `json:"shortfall"`          // units that could not be removed
-	Unmarked      []string        `json:"unmarked,omitempty"` // lock nodes that could not be reached
+	Sale       string          `json:"sale"`
+	UID        string          `json:"uid"`
+	Generation uint64          `json:"generation"`
+	Changed    bool            `json:"changed"`
+	Summary    planner.Summary `json:"summary"`
+	Shortfall  int64           `json:"shortfall"`          // units that could not be removed
+	Unmarked   []string        `json:"unmarked,omitempty"` // lock nodes that could not be reached
 	// Packets is the public state of a red packet.
 	Packets  *ledger.PacketsStatus `json:"packets,omitempty"`
 	Warnings []string              `json:"warnings"`
@@ -198,7 +197,7 @@ type applied struct {
 
 func (v *applyJSON) Unchanged(plan *planner.Plan) {
 	(*program)(v).emit(applied{
-		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation,
+		Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation,
 		Warnings: append([]string{}, plan.Warnings...),
 	})
 }
@@ -209,7 +208,7 @@ func (v *applyJSON) Applied(_ spec.Sale, plan *planner.Plan, r *apply.Result) {
 		summary = planner.Summary{}
 	}
 	(*program)(v).emit(applied{
-		FormatVersion: formatVersion, Sale: r.Sale, UID: r.UID, Generation: r.Generation, Changed: r.Changed,
+		Sale: r.Sale, UID: r.UID, Generation: r.Generation, Changed: r.Changed,
 		Summary: summary, Shortfall: r.Shortfall, Unmarked: r.Unmarked, Packets: r.Packets,
 		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
 	})

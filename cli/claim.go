@@ -91,7 +91,7 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 	reply, err := p.ask(ctx, o)
 	switch {
 	case err != nil && o.json:
-		p.emit(unanswered{formatVersion, o.sale, o.user, o.key, errors.As(err, new(inDoubt)), err.Error(), ExitCode(err)})
+		p.emit(unanswered{o.sale, o.user, o.key, errors.As(err, new(inDoubt)), err.Error(), ExitCode(err)})
 		return err
 	case err != nil:
 		return err
@@ -205,7 +205,6 @@ func until(o api.Outcome, c claimUnits) string {
 // unanswered is the output of claim --json if no server gave an outcome. It has the key, so
 // that the claim can be repeated.
 type unanswered struct {
-	FormatVersion int    `json:"formatVersion"`
 	Sale          string `json:"sale"`
 	User          string `json:"user"`
 	Key           string `json:"key"`
@@ -216,11 +215,10 @@ type unanswered struct {
 
 // claimReply is the output of claim --json for a server's answer.
 type claimReply struct {
-	FormatVersion int         `json:"formatVersion"`
-	Outcome       api.Outcome `json:"outcome"`
-	Sale          string      `json:"sale"`
-	User          string      `json:"user"`
-	Key           string      `json:"key"`
+	Outcome api.Outcome `json:"outcome"`
+	Sale    string      `json:"sale"`
+	User    string      `json:"user"`
+	Key     string      `json:"key"`
 	// MayBeAccepted reports that an earlier attempt with the key may have been accepted, which
 	// this answer does not decide.
 	MayBeAccepted bool `json:"mayBeAccepted,omitempty"`
@@ -270,7 +268,7 @@ func timeText(t time.Time) string {
 func replyTo(o claimOptions, a api.Answer) *claimReply {
 	problem := a.Problem()
 	r := &claimReply{
-		FormatVersion: formatVersion, Outcome: a.Outcome, Sale: o.sale, User: o.user, Key: o.key, MayBeAccepted: a.MayBeAccepted,
+		Outcome: a.Outcome, Sale: o.sale, User: o.user, Key: o.key, MayBeAccepted: a.MayBeAccepted,
 		claimUnits: unitsOf(a.Claim), Replayed: a.Replayed, Detail: problem.Detail, OpensAt: timeText(problem.OpensAt),
 		Rule: problem.Rule, Reason: problem.Reason,
 	}

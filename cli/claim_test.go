@@ -94,7 +94,7 @@ func TestClaimOutcomes(t *testing.T) {
 			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil {
 				t.Fatalf("%v: %s", err, &c.out)
 			}
-			if string(got.Outcome) != test.outcome || got.Detail != "because" || got.FormatVersion != 1 || got.Sale != "tickets" {
+			if string(got.Outcome) != test.outcome || got.Detail != "because" || !strings.HasPrefix(c.out.String(), `{"formatVersion":1,`) || got.Sale != "tickets" {
 				t.Errorf("it answers %s", &c.out)
 			}
 		})
@@ -204,7 +204,7 @@ func TestClaimGivesUpAtOnce(t *testing.T) {
 			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil {
 				t.Fatalf("%v: %s", err, &c.out)
 			}
-			want := unanswered{1, "tickets", "ann", s.keys[0], false, got.Error, 1}
+			want := unanswered{"tickets", "ann", s.keys[0], false, got.Error, 1}
 			if got != want || !strings.Contains(got.Error, test.says) {
 				t.Errorf("it answers %s", &c.out)
 			}

@@ -90,10 +90,9 @@ func (f *flags) page() api.Page {
 
 // claimsReply is the output of claims get and claims list with --json.
 type claimsReply struct {
-	FormatVersion int         `json:"formatVersion"`
-	Sale          string      `json:"sale"`
-	Claims        []api.Claim `json:"claims"`
-	Next          string      `json:"next,omitempty"` // value of --before for older claims
+	Sale   string      `json:"sale"`
+	Claims []api.Claim `json:"claims"`
+	Next   string      `json:"next,omitempty"` // value of --before for older claims
 }
 
 func (p *program) claims(ctx context.Context, o claimsOptions) error {
@@ -115,7 +114,7 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 	case err != nil:
 		return err
 	case o.json:
-		p.emit(claimsReply{formatVersion, o.sale, claims, next})
+		p.emit(claimsReply{o.sale, claims, next})
 	default:
 		p.claimsText(o, claims)
 		if o.claim != "" {

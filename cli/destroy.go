@@ -203,15 +203,14 @@ func refunded(r *planner.Refund) string {
 
 // destroyed is the JSON of destroy.
 type destroyed struct {
-	FormatVersion int             `json:"formatVersion"`
-	Sale          string          `json:"sale"`
-	UID           string          `json:"uid"`
-	Changed       bool            `json:"changed"`
-	Refund        *planner.Refund `json:"refund,omitempty"` // of a red packet
-	Export        string          `json:"export,omitempty"`
-	ExportSHA256  string          `json:"exportSha256,omitempty"`
-	Manifest      string          `json:"manifest,omitempty"` // file with that digest, in the format of sha256sum -c
-	Warnings      []string        `json:"warnings"`
+	Sale         string          `json:"sale"`
+	UID          string          `json:"uid"`
+	Changed      bool            `json:"changed"`
+	Refund       *planner.Refund `json:"refund,omitempty"` // of a red packet
+	Export       string          `json:"export,omitempty"`
+	ExportSHA256 string          `json:"exportSha256,omitempty"`
+	Manifest     string          `json:"manifest,omitempty"` // file with that digest, in the format of sha256sum -c
+	Warnings     []string        `json:"warnings"`
 }
 
 func (p *program) destroyedJSON(plan *planner.Plan, r *apply.Result) {
@@ -220,7 +219,7 @@ func (p *program) destroyedJSON(plan *planner.Plan, r *apply.Result) {
 		manifest = files.ManifestPath(r.Export)
 	}
 	p.emit(destroyed{
-		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,
+		Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,
 		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest), Manifest: manifest,
 		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
 	})

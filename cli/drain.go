@@ -40,7 +40,6 @@ func (p *program) drainCommand() *urfave.Command {
 
 // drainReply is the output of drain --json.
 type drainReply struct {
-	FormatVersion int `json:"formatVersion"`
 	api.Share
 	Done    bool   `json:"done"`
 	Unready string `json:"unready,omitempty"` // why it cannot forward all requests
@@ -112,7 +111,7 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	}
 	if share.Sale != "" && ctx.Err() != nil {
 		if process.json {
-			p.emit(drainReply{formatVersion, share, false, ""})
+			p.emit(drainReply{share, false, ""})
 		}
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
 		if !undo && !share.HasTakers {
@@ -151,7 +150,7 @@ func (o *operator) unready(ctx context.Context, client *api.Client, sale string)
 func (p *program) drained(process *operator, share api.Share, undo bool, unready string) {
 	switch {
 	case process.json:
-		p.emit(drainReply{formatVersion, share, true, unready})
+		p.emit(drainReply{share, true, unready})
 	case undo:
 		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.admin.Host, count(int64(share.Shards), "shard"))
 	case unready != "":

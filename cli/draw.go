@@ -36,9 +36,8 @@ func (p *program) drawStatusCommand() *urfave.Command {
 
 // drawReply is the output of draw status --json.
 type drawReply struct {
-	FormatVersion int    `json:"formatVersion"`
-	Sale          string `json:"sale"`
-	UID           string `json:"uid"`
+	Sale string `json:"sale"`
+	UID  string `json:"uid"`
 	*draw.Status
 }
 
@@ -55,7 +54,7 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 					Remedy: "'salectl status' tells how it stands.",
 				}
 			case o.json:
-				p.emit(drawReply{formatVersion, sale.Name, status.UID, status.Draw})
+				p.emit(drawReply{sale.Name, status.UID, status.Draw})
 			default:
 				p.gap()
 				fmt.Fprintf(p.out, "%s: run %s\n", p.colours(p.out).Bold(sale.Name), status.UID)
@@ -331,10 +330,7 @@ func (p *program) drawVerify(o verifyOptions) error {
 		r.Notes = append([]string{note}, r.Notes...)
 	}
 	if o.json {
-		p.emit(struct {
-			FormatVersion int `json:"formatVersion"`
-			*draw.Report
-		}{formatVersion, r})
+		p.emit(r)
 	} else {
 		p.verifiedText(o, r)
 	}

@@ -15,17 +15,16 @@ import (
 
 // explanation is the output of explain for one sale.
 type explanation struct {
-	FormatVersion int         `json:"formatVersion"`
-	Sale          string      `json:"sale"`
-	File          string      `json:"file"`
-	Allowed       bool        `json:"allowed"`
-	Outcome       api.Outcome `json:"outcome,omitempty"` // outcome of a refused claim
-	Rule          string      `json:"rule,omitempty"`    // refusing rule
-	Message       string      `json:"message,omitempty"` // text for the buyer
-	At            string      `json:"at"`                // RFC 3339, UTC
-	Quantity      int64       `json:"quantity"`
-	Key           string      `json:"key,omitempty"`
-	RuleSet       string      `json:"ruleSet,omitempty"` // SHA-256; "": every user may claim
+	Sale     string      `json:"sale"`
+	File     string      `json:"file"`
+	Allowed  bool        `json:"allowed"`
+	Outcome  api.Outcome `json:"outcome,omitempty"` // outcome of a refused claim
+	Rule     string      `json:"rule,omitempty"`    // refusing rule
+	Message  string      `json:"message,omitempty"` // text for the buyer
+	At       string      `json:"at"`                // RFC 3339, UTC
+	Quantity int64       `json:"quantity"`
+	Key      string      `json:"key,omitempty"`
+	RuleSet  string      `json:"ruleSet,omitempty"` // SHA-256; "": every user may claim
 	// Live is the rule set of the live sale; nil: there is none.
 	Live     *liveRules         `json:"live,omitempty"`
 	User     explainedUser      `json:"user"`
@@ -88,7 +87,7 @@ type explainedPriority struct {
 // newExplanation evaluates the rules. A sale without rules admits every claim.
 func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanation {
 	x := &explanation{
-		FormatVersion: formatVersion, Sale: sale.Name, File: sale.File, Allowed: true,
+		Sale: sale.Name, File: sale.File, Allowed: true,
 		At: in.Now.UTC().Format(time.RFC3339Nano), Quantity: in.Claim.Quantity, Key: in.Claim.Key,
 		RuleSet: ruleSetOf(sale), User: newExplainedUser(sale, in.User), Rules: []explainedRule{},
 	}

@@ -105,7 +105,7 @@ func TestPacketsInAudit(t *testing.T) {
 		t.Errorf("audit says %s", got)
 	}
 	p = newCapture()
-	p.auditJSON(audited{Report: a})
+	p.emit(audited{Report: a})
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)

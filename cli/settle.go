@@ -78,9 +78,8 @@ func parseSettle(f *flags, how api.How, server string) settleOptions {
 // settleReply is the output of claims confirm, extend, cancel and refund with --json for a server's
 // answer.
 type settleReply struct {
-	FormatVersion int         `json:"formatVersion"`
-	Outcome       api.Outcome `json:"outcome"`
-	Sale          string      `json:"sale"`
+	Outcome api.Outcome `json:"outcome"`
+	Sale    string      `json:"sale"`
 	// MayBeDone reports that an earlier attempt may have succeeded, which this answer does not
 	// decide.
 	MayBeDone bool `json:"mayBeDone,omitempty"`
@@ -96,12 +95,11 @@ type settleReply struct {
 
 // unsettled is the output of these commands with --json if no server gave an outcome.
 type unsettled struct {
-	FormatVersion int    `json:"formatVersion"`
-	Sale          string `json:"sale"`
-	Claim         string `json:"claim"`
-	MayBeDone     bool   `json:"mayBeDone,omitempty"`
-	Error         string `json:"error"`
-	ExitCode      int    `json:"exitCode"`
+	Sale      string `json:"sale"`
+	Claim     string `json:"claim"`
+	MayBeDone bool   `json:"mayBeDone,omitempty"`
+	Error     string `json:"error"`
+	ExitCode  int    `json:"exitCode"`
 }
 
 func (p *program) settle(ctx context.Context, o settleOptions) error {
@@ -113,13 +111,13 @@ func (p *program) settle(ctx context.Context, o settleOptions) error {
 			err = advised{what: err.Error() + ": it is unknown whether it was done", err: inDoubt{err}, remedy: runAgain}
 		}
 		if o.json {
-			p.emit(unsettled{formatVersion, o.sale, o.claim, errors.As(err, new(inDoubt)), err.Error(), ExitCode(err)})
+			p.emit(unsettled{o.sale, o.claim, errors.As(err, new(inDoubt)), err.Error(), ExitCode(err)})
 		}
 		return err
 	}
 	problem := a.Problem()
 	r := settleReply{
-		FormatVersion: formatVersion, Outcome: a.Outcome, Sale: o.sale, MayBeDone: a.MayBeAccepted,
+		Outcome: a.Outcome, Sale: o.sale, MayBeDone: a.MayBeAccepted,
 		User: a.Claim.User, claimUnits: unitsOf(a.Claim), Detail: problem.Detail, RefundDue: problem.RefundDue,
 	}
 	done := a.Outcome == o.how.Done()

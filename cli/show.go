@@ -84,13 +84,12 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 
 // declaration is the output of show for a sale.
 type declaration struct {
-	FormatVersion int             `json:"formatVersion"`
-	Sale          string          `json:"sale"`
-	Generation    uint64          `json:"generation"`
-	Declaration   json.RawMessage `json:"declaration"` // as stored in the ledger and compared by plans
-	Document      string          `json:"document"`    // YAML
-	Run           int64           `json:"run"`
-	Destroyed     bool            `json:"destroyed,omitempty"` // the run is destroyed
+	Sale        string          `json:"sale"`
+	Generation  uint64          `json:"generation"`
+	Declaration json.RawMessage `json:"declaration"` // as stored in the ledger and compared by plans
+	Document    string          `json:"document"`    // YAML
+	Run         int64           `json:"run"`
+	Destroyed   bool            `json:"destroyed,omitempty"` // the run is destroyed
 }
 
 func (p *program) show(ctx context.Context, o showOptions) error {
@@ -182,5 +181,5 @@ func newDeclaration(name string, sale *ledger.Sale, local spec.Sale) (*declarati
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
-	return &declaration{formatVersion, name, sale.Generation(), stored, string(document), sale.Run(), sale.Destroyed()}, nil
+	return &declaration{name, sale.Generation(), stored, string(document), sale.Run(), sale.Destroyed()}, nil
 }
