@@ -152,7 +152,7 @@ func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 	}
 	c := p.colours(p.out)
 	for _, claim := range claims {
-		p.claimLines(c.Bold, claim.Outcome, o.sale, claim.User, unitsOf(claim), "")
+		p.claimText(c.Bold, &claim, "")
 		if claim.Payment != "" {
 			fmt.Fprintf(p.out, "  bought by payment %s\n", claim.Payment)
 		}
