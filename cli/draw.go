@@ -123,22 +123,15 @@ func (p *program) drawClose(ctx context.Context, o source) error {
 			if err != nil {
 				return err
 			}
-			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, (*closeHuman)(p), (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, plan, o.json, func(r *apply.Result) string {
+				text := fmt.Sprintf("The entries of %s are published: 'salectl draw status' shows their root", sale.Name)
+				if r == nil {
+					return "No changes. " + text + "."
+				}
+				return text + ", to be noted by all."
+			})
 		})
 	})
-}
-
-type closeHuman program
-
-func (v *closeHuman) Unchanged(plan *planner.Plan) {
-	text := fmt.Sprintf("No changes. The entries of %s are published: 'salectl draw status' shows their root.", plan.Sale)
-	fmt.Fprintln(v.out, (*program)(v).withFlags(text, plan.Sale))
-}
-
-func (v *closeHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
-	text := fmt.Sprintf("The entries of %s are published: 'salectl draw status' shows their root, to be noted by all.", sale.Name)
-	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
-	(*program)(v).warn(r.Warnings)
 }
 
 // revealOptions is the command line of draw reveal.
@@ -199,21 +192,14 @@ func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 					return err
 				}
 			}
-			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, (*revealHuman)(p), (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, plan, o.json, func(r *apply.Result) string {
+				if r == nil {
+					return fmt.Sprintf("No changes. All of the draw of %s is published.", sale.Name)
+				}
+				return fmt.Sprintf("The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.", sale.Name)
+			})
 		})
 	})
-}
-
-type revealHuman program
-
-func (v *revealHuman) Unchanged(plan *planner.Plan) {
-	fmt.Fprintf(v.out, "No changes. All of the draw of %s is published.\n", plan.Sale)
-}
-
-func (v *revealHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
-	text := fmt.Sprintf("The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.", sale.Name)
-	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
-	(*program)(v).warn(r.Warnings)
 }
 
 // verifyOptions is the command line of draw verify.

@@ -62,19 +62,12 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 		at++
 		plan, err := p.checkPlan(ctx, o.source, jobs[at])
 		if err != nil {
-			page.AddFailed(sale, failureText(p.plainly(sale.Name, late(ctx, err))))
-			return err
+			return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, nil, err)
 		}
-		plan.Labels = sale.Labels
-		switch {
-		case o.markdown:
-			page.Add(spec.Sale{Name: sale.Name}, plan)
-		case o.json:
-			p.emit(plan)
-		default:
-			p.planText(spec.Sale{Name: sale.Name, File: file}, plan, o.all)
+		if sale.File = file; o.markdown {
+			sale.File = ""
 		}
-		return nil
+		return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, plan, nil)
 	})
 	if o.markdown {
 		fmt.Fprint(p.out, page.Text(planview.MostCharacters))
