@@ -107,10 +107,7 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 		claims, next = append(claims, has.Claims...), has.Next
 		return api.Answer{}, err
 	})
-	var problem *api.Problem
 	switch {
-	case errors.As(err, &problem):
-		return &outcomeError{problem.Outcome, problem.Detail}
 	case err != nil:
 		return err
 	case o.json:
