@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"os"
 
@@ -9,6 +10,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
@@ -59,7 +61,8 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 			return err
 		}
 	}
-	jobs, err := p.toApply(ctx, o, sales)
+	jobs, err := p.jobs(ctx, planOptions{source: o.source}, o.saved, sales, o.yes,
+		func(j job) string { return fmt.Sprintf("Apply this to %s?", j.sale.Name) }, "Apply this to %s?")
 	if err != nil {
 		return err
 	}
@@ -76,26 +79,30 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 			if cfg.DrawKey, err = secretKey(j.sale, j.plan); err != nil {
 				return err
 			}
-			return p.carryOut(ctx, cfg, j.sale, j.plan, o.json, p.applyView(o.json))
+			return p.carryOut(ctx, cfg, j.plan, o.json, func(r *apply.Result) string { return p.appliedText(j.plan, r) })
 		})
 	})
 }
 
-// toApply returns plans to carry out: saved ones that are still valid, or new ones that were
-// shown and confirmed.
-func (p *program) toApply(ctx context.Context, o applyOptions, sales []spec.Sale) (jobs []job, err error) {
-	if o.saved.path != "" {
-		jobs, err := savedJobs(o.saved, sales, "apply", planner.KindApply)
-		if err != nil {
+// jobs returns plans to carry out: saved ones that are still valid, or new ones that were shown
+// and confirmed. question is for one plan, several has %s for the names of several sales.
+func (p *program) jobs(ctx context.Context, o planOptions, saved savedPlan, sales []spec.Sale, yes bool, question func(job) string, several string) (jobs []job, err error) {
+	if saved.path != "" {
+		if jobs, err = savedJobs(saved, sales, string(o.kind()), o.kind()); err != nil {
 			return nil, err
 		}
+		sales = salesOf(jobs)
+	}
+	if o.export != "" && len(sales) > 1 {
+		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out names the file of one sale, and there are %d", len(sales))}
+	}
+	if saved.path != "" {
 		return jobs, p.checkJobs(ctx, o.source, jobs)
 	}
-	if jobs, err = p.newJobs(ctx, planOptions{source: o.source}, sales); err != nil {
+	if jobs, err = p.newJobs(ctx, o, sales); err != nil {
 		return nil, err
 	}
-	return jobs, p.askForAll(ctx, o.source, jobs, o.yes,
-		func(j job) string { return fmt.Sprintf("Apply this to %s?", j.sale.Name) }, "Apply this to %s?")
+	return jobs, p.askForAll(ctx, o.source, jobs, yes, question, several)
 }
 
 // secretKey reads the key for the secret of a draw, if the plan begins a run.
@@ -106,15 +113,16 @@ func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
 	return units.DrawKey(sale, os.LookupEnv)
 }
 
-// carryOut applies a plan.
-func (p *program) carryOut(ctx context.Context, cfg apply.Config, sale spec.Sale, plan *planner.Plan, asJSON bool, view applyView) error {
+// carryOut applies a plan, and reports the result: in JSON, or by the text that say returns for
+// people. For an empty plan, say receives nil; "" stands for no text.
+func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.Plan, asJSON bool, say func(*apply.Result) string) error {
 	if plan.Empty() {
 		if plan.Kind == planner.KindPhase {
 			if _, err := apply.Confirm(ctx, cfg, plan); err != nil {
 				return err
 			}
 		}
-		view.Unchanged(plan)
+		p.applied(plan, nil, asJSON, say)
 		return nil
 	}
 	tell, end := p.progress(plan, asJSON)
@@ -124,7 +132,7 @@ func (p *program) carryOut(ctx context.Context, cfg apply.Config, sale spec.Sale
 	if err != nil && (result == nil || result.Generation == 0) {
 		return err
 	}
-	view.Applied(sale, plan, result)
+	p.applied(plan, result, asJSON, say)
 	if err != nil {
 		p.report(err)
 		return shown{err}
@@ -132,36 +140,34 @@ func (p *program) carryOut(ctx context.Context, cfg apply.Config, sale spec.Sale
 	return nil
 }
 
-// applyView is the output of apply besides its plan.
-type applyView interface {
-	Unchanged(*planner.Plan)
-	Applied(spec.Sale, *planner.Plan, *apply.Result)
-}
-
-func (p *program) applyView(asJSON bool) applyView {
-	return pick[applyView](asJSON, (*applyHuman)(p), (*applyJSON)(p))
-}
-
-type applyHuman program
-
-// Unchanged prints nothing: the plan has reported it.
-func (v *applyHuman) Unchanged(*planner.Plan) {}
-
-func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *apply.Result) {
-	p := (*program)(v)
-	defer p.warn(r.Warnings)
-	if !r.Changed && len(r.Unmarked) > 0 {
-		return // the error reports what is missing
-	}
-	if !r.Changed { // a saved plan that was carried out before
-		fmt.Fprintf(v.out, "No changes: generation %d of %s is applied already.\n", r.Generation, sale.Name)
+// applied reports the result of a plan; nil: the plan was empty.
+func (p *program) applied(plan *planner.Plan, r *apply.Result, asJSON bool, say func(*apply.Result) string) {
+	if asJSON {
+		p.emit(newAppliedLine(plan, r))
 		return
 	}
-	fmt.Fprintf(v.out, "%s generation %d of %s: %d created, %d updated, %d deleted.\n", p.colours(v.out).Green("Applied"),
-		r.Generation, sale.Name, r.Summary.Create, r.Summary.Update, r.Summary.Delete)
-	if r.Packets != nil && r.Generation == 1 {
-		fmt.Fprintf(v.out, "  %s\n", committed(r.Packets))
+	if text := say(r); text != "" {
+		fmt.Fprintln(p.out, p.withFlags(text, plan.Sale))
 	}
+	if r != nil {
+		p.warn(r.Warnings)
+	}
+}
+
+// appliedText is the text of apply. The plan itself has reported that it is empty.
+func (p *program) appliedText(plan *planner.Plan, r *apply.Result) string {
+	switch {
+	case r == nil, !r.Changed && len(r.Unmarked) > 0: // the error reports what is missing
+		return ""
+	case !r.Changed: // a saved plan that was carried out before
+		return fmt.Sprintf("No changes: generation %d of %s is applied already.", r.Generation, plan.Sale)
+	}
+	text := fmt.Sprintf("%s generation %d of %s: %d created, %d updated, %d deleted.", p.colours(p.out).Green("Applied"),
+		r.Generation, plan.Sale, r.Summary.Create, r.Summary.Update, r.Summary.Delete)
+	if r.Packets != nil && r.Generation == 1 {
+		text += "\n  " + committed(r.Packets)
+	}
+	return text
 }
 
 // committed describes the commitment of a red packet, "" for other units.
@@ -179,38 +185,25 @@ func (p *program) warn(warnings []string) {
 	}
 }
 
-type applyJSON program
-
-// applied is the JSON of apply, and of pause, resume and close.
-type applied struct {
-	FormatVersion int             `json:"formatVersion"`
-	Sale          string          `json:"sale"`
-	UID           string          `json:"uid"`
-	Generation    uint64          `json:"generation"`
-	Changed       bool            `json:"changed"`
-	Summary       planner.Summary `json:"summary"`
-	Shortfall     int64           `json:"shortfall"`          // units that could not be removed
-	Unmarked      []string        `json:"unmarked,omitempty"` // lock nodes that could not be reached
-	// Packets is the public state of a red packet.
-	Packets  *ledger.PacketsStatus `json:"packets,omitempty"`
-	Warnings []string              `json:"warnings"`
+// appliedLine is the JSON of the commands that carry out a plan.
+type appliedLine struct {
+	apply.Result
+	ExportSHA256 string   `json:"exportSha256,omitempty"`
+	Manifest     string   `json:"manifest,omitempty"` // file with that digest, in the format of sha256sum -c
+	Warnings     []string `json:"warnings"`           // of the plan and of the result
 }
 
-func (v *applyJSON) Unchanged(plan *planner.Plan) {
-	(*program)(v).emit(applied{
-		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation,
-		Warnings: append([]string{}, plan.Warnings...),
-	})
-}
-
-func (v *applyJSON) Applied(_ spec.Sale, plan *planner.Plan, r *apply.Result) {
-	summary := r.Summary
-	if !r.Changed {
-		summary = planner.Summary{}
+func newAppliedLine(plan *planner.Plan, r *apply.Result) appliedLine {
+	if r == nil {
+		r = &apply.Result{Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation}
 	}
-	(*program)(v).emit(applied{
-		FormatVersion: formatVersion, Sale: r.Sale, UID: r.UID, Generation: r.Generation, Changed: r.Changed,
-		Summary: summary, Shortfall: r.Shortfall, Unmarked: r.Unmarked, Packets: r.Packets,
-		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
-	})
+	line := appliedLine{Result: *r, ExportSHA256: hex.EncodeToString(r.ExportDigest)}
+	if !r.Changed {
+		line.Summary = planner.Summary{}
+	}
+	if r.Export != "" {
+		line.Manifest = files.ManifestPath(r.Export)
+	}
+	line.Warnings = append(append([]string{}, plan.Warnings...), r.Warnings...)
+	return line
 }

@@ -58,7 +58,7 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 	if o.export != "" {
 		return p.auditExport(o)
 	}
-	show := pick(o.json, func(a audited) { p.auditText(a, o.all) }, p.auditJSON)
+	show := pick(o.json, func(a audited) { p.auditText(a, o.all) }, func(a audited) { p.emit(a) })
 	defer sparing()()
 	return p.forEachReported(ctx, o.source, o.reporting, "audit", func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
@@ -89,9 +89,9 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 // audited is the result of audit.
 type audited struct {
 	*audit.Report
-	Thresholds []threshold.Result
-	Found      []export.Claim // matching claims; nil: no filter was given
-	Export     *exportAudit   // audited file; nil: the ledger was audited
+	Thresholds []threshold.Result `json:"thresholds,omitempty"`
+	Found      []export.Claim     `json:"found,omitzero"`   // matching claims; nil: no filter was given
+	Export     *exportAudit       `json:"export,omitempty"` // audited file; nil: the ledger was audited
 }
 
 func (p *program) auditText(a audited, all bool) {
@@ -155,16 +155,4 @@ func accountedText(a *audit.Report) string {
 func paid(r *audit.Packets) string {
 	return fmt.Sprintf("%s %s in %s: %s granted in %s, %s left",
 		r.Total, r.Currency, count(r.Packets, "packet"), r.Granted, grouped(r.Taken), r.Left)
-}
-
-func (p *program) auditJSON(a audited) {
-	p.emit(struct {
-		FormatVersion int `json:"formatVersion"`
-		*audit.Report
-		Thresholds []threshold.Result `json:"thresholds,omitempty"`
-		// Found are the claims that match the filter.
-		Found []export.Claim `json:"found,omitzero"`
-		// Export is the audited file.
-		Export *exportAudit `json:"export,omitempty"`
-	}{formatVersion, a.Report, a.Thresholds, a.Found, a.Export})
 }

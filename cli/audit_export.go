@@ -65,7 +65,7 @@ func (p *program) auditExport(o auditOptions) error {
 	}
 	a.OK = len(a.Problems) == 0
 	found := audited{Report: a, Export: x}
-	pick(o.json, func(a audited) { p.auditText(a, o.all) }, p.auditJSON)(found)
+	pick(o.json, func(a audited) { p.auditText(a, o.all) }, func(a audited) { p.emit(a) })(found)
 	if !a.OK {
 		return shown{errAudit}
 	}

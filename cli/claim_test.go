@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -90,11 +91,11 @@ func TestClaimOutcomes(t *testing.T) {
 			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			var got claimReply
+			var got decision
 			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil {
 				t.Fatalf("%v: %s", err, &c.out)
 			}
-			if string(got.Outcome) != test.outcome || got.Detail != "because" || got.FormatVersion != 1 || got.Sale != "tickets" {
+			if string(got.Outcome) != test.outcome || got.Detail != "because" || !strings.HasPrefix(c.out.String(), `{"formatVersion":1,`) || got.Sale != "tickets" {
 				t.Errorf("it answers %s", &c.out)
 			}
 		})
@@ -200,12 +201,12 @@ func TestClaimGivesUpAtOnce(t *testing.T) {
 			if len(s.keys) != 1 {
 				t.Errorf("it asked %d times", len(s.keys))
 			}
-			var got unanswered
+			var got decision
 			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil {
 				t.Fatalf("%v: %s", err, &c.out)
 			}
-			want := unanswered{1, "tickets", "ann", s.keys[0], false, got.Error, 1}
-			if got != want || !strings.Contains(got.Error, test.says) {
+			want := decision{Sale: "tickets", User: "ann", Key: s.keys[0], Error: got.Error, ExitCode: 1}
+			if !reflect.DeepEqual(got, want) || !strings.Contains(got.Error, test.says) {
 				t.Errorf("it answers %s", &c.out)
 			}
 		})
@@ -246,7 +247,7 @@ func TestClaimInterrupted(t *testing.T) {
 	if got := c.err.String(); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
-	var got unanswered
+	var got decision
 	if err := json.Unmarshal(c.out.Bytes(), &got); err != nil || got.Key != "k1" || got.ExitCode != 130 {
 		t.Errorf("it answers %s (%v)", &c.out, err)
 	}

@@ -90,10 +90,9 @@ func (f *flags) page() api.Page {
 
 // claimsReply is the output of claims get and claims list with --json.
 type claimsReply struct {
-	FormatVersion int         `json:"formatVersion"`
-	Sale          string      `json:"sale"`
-	Claims        []api.Claim `json:"claims"`
-	Next          string      `json:"next,omitempty"` // value of --before for older claims
+	Sale   string      `json:"sale"`
+	Claims []api.Claim `json:"claims"`
+	Next   string      `json:"next,omitempty"` // value of --before for older claims
 }
 
 func (p *program) claims(ctx context.Context, o claimsOptions) error {
@@ -108,14 +107,11 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 		claims, next = append(claims, has.Claims...), has.Next
 		return api.Answer{}, err
 	})
-	var problem *api.Problem
 	switch {
-	case errors.As(err, &problem):
-		return &outcomeError{problem.Outcome, problem.Detail}
 	case err != nil:
 		return err
 	case o.json:
-		p.emit(claimsReply{formatVersion, o.sale, claims, next})
+		p.emit(claimsReply{o.sale, claims, next})
 	default:
 		p.claimsText(o, claims)
 		if o.claim != "" {
@@ -153,7 +149,7 @@ func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 	}
 	c := p.colours(p.out)
 	for _, claim := range claims {
-		p.claimLines(c.Bold, claim.Outcome, o.sale, claim.User, unitsOf(claim), "")
+		p.claimText(c.Bold, &claim, "")
 		if claim.Payment != "" {
 			fmt.Fprintf(p.out, "  bought by payment %s\n", claim.Payment)
 		}

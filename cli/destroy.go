@@ -57,7 +57,9 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
 	defer sparing()()
-	jobs, err := p.toDestroy(ctx, o, sales)
+	plan := planOptions{source: o.source, destroy: true, export: o.export, cancelHolds: o.cancel}
+	jobs, err := p.jobs(ctx, plan, o.saved, sales, o.yes,
+		func(j job) string { return mayDestroy(j.plan, o.cancel) }, "Export %s and remove them for good?")
 	if err != nil {
 		return err
 	}
@@ -67,27 +69,6 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 			return p.takeDown(ctx, cfg, j.sale, actual, j.plan, o.export, o.json)
 		})
 	})
-}
-
-// toDestroy is toApply for destroy.
-func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.Sale) (jobs []job, err error) {
-	if o.saved.path != "" {
-		jobs, err = savedJobs(o.saved, sales, "destroy", planner.KindDestroy)
-		if err != nil {
-			return nil, err
-		}
-		sales = salesOf(jobs)
-	}
-	if o.export != "" && len(sales) > 1 {
-		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out names the file of one sale, and there are %d", len(sales))}
-	}
-	if o.saved.path != "" {
-		return jobs, p.checkJobs(ctx, o.source, jobs)
-	}
-	if jobs, err = p.newJobs(ctx, planOptions{source: o.source, destroy: true, cancelHolds: o.cancel}, sales); err != nil {
-		return nil, err
-	}
-	return jobs, p.askForAll(ctx, o.source, jobs, o.yes, func(j job) string { return mayDestroy(j.plan, o.cancel) }, "Export %s and remove them for good?")
 }
 
 // makeDestroy plans a destroy, including the remainder of a red packet.
@@ -151,16 +132,13 @@ func (p *program) takeDown(ctx context.Context, cfg apply.Config, sale spec.Sale
 	defer closeHistory()
 	result, err := apply.Destroy(ctx, cfg, plan, export)
 	end()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case plan.Empty() && asJSON:
-		p.destroyedJSON(plan, &apply.Result{})
-	case asJSON:
-		p.destroyedJSON(plan, result)
-	case !plan.Empty():
-		p.destroyedText(plan, result)
 	}
+	if plan.Empty() {
+		result = nil
+	}
+	p.applied(plan, result, asJSON, func(r *apply.Result) string { return p.destroyedText(plan, r) })
 	return nil
 }
 
@@ -183,45 +161,23 @@ func remember(cfg *apply.Config, actual *planner.Actual) (close func() error, er
 	return table.Close, nil
 }
 
-func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) {
-	fmt.Fprintf(p.out, "%s %s.\n", p.colours(p.out).Green("Destroyed"), plan.Sale)
+func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) string {
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s %s.", p.colours(p.out).Green("Destroyed"), plan.Sale)
 	if r.Refund != nil {
-		fmt.Fprintf(p.out, "  %s\n", refunded(r.Refund))
+		text += "\n  " + refunded(r.Refund)
 	}
 	if r.Export != "" {
-		fmt.Fprintf(p.out, "  Its ledger is in %s\n  SHA-256 %s, also in %s\n",
+		text += fmt.Sprintf("\n  Its ledger is in %s\n  SHA-256 %s, also in %s",
 			r.Export, hex.EncodeToString(r.ExportDigest), files.ManifestPath(r.Export))
 	}
-	p.warn(r.Warnings)
+	return text
 }
 
 // refunded describes the part of a red packet that was not taken.
 func refunded(r *planner.Refund) string {
 	return fmt.Sprintf("Refund %s of %s %s: %s of %s not taken",
 		r.Amount, r.Total, r.Currency, grouped(r.Packets), count(r.Packets+r.Granted, "packet"))
-}
-
-// destroyed is the JSON of destroy.
-type destroyed struct {
-	FormatVersion int             `json:"formatVersion"`
-	Sale          string          `json:"sale"`
-	UID           string          `json:"uid"`
-	Changed       bool            `json:"changed"`
-	Refund        *planner.Refund `json:"refund,omitempty"` // of a red packet
-	Export        string          `json:"export,omitempty"`
-	ExportSHA256  string          `json:"exportSha256,omitempty"`
-	Manifest      string          `json:"manifest,omitempty"` // file with that digest, in the format of sha256sum -c
-	Warnings      []string        `json:"warnings"`
-}
-
-func (p *program) destroyedJSON(plan *planner.Plan, r *apply.Result) {
-	manifest := ""
-	if r.Export != "" {
-		manifest = files.ManifestPath(r.Export)
-	}
-	p.emit(destroyed{
-		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,
-		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest), Manifest: manifest,
-		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
-	})
 }

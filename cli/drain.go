@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,10 +13,18 @@ import (
 )
 
 type drainOptions struct {
-	operating
+	inquiry
 	sales []string // names; empty: all sales of the process
 	undo  bool
 }
+
+const (
+	// defaultOperating bounds a drain: a few shards move in well under a second, many of a
+	// large sale take longer.
+	defaultOperating = time.Minute
+	// operatingEvery is the interval of its queries.
+	operatingEvery = 100 * time.Millisecond
+)
 
 func (p *program) drainCommand() *urfave.Command {
 	return &urfave.Command{
@@ -31,8 +40,9 @@ func (p *program) drainCommand() *urfave.Command {
 			tokenFlag(),
 		}, tlsFlags()...), boundFlag(defaultOperating), jsonFlag()),
 		Action: action(func(f *flags) drainOptions {
-			return drainOptions{operating: operating{
-				secrets: f.secrets(), admin: f.needServer("admin"), timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
+			return drainOptions{inquiry: inquiry{
+				secrets: f.secrets(), server: f.needServer("admin"), flag: "admin",
+				timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
 			}, sales: f.names(), undo: f.on("undo")}
 		}, p.drain),
 	}
@@ -40,32 +50,27 @@ func (p *program) drainCommand() *urfave.Command {
 
 // drainReply is the output of drain --json.
 type drainReply struct {
-	FormatVersion int `json:"formatVersion"`
 	api.Share
 	Done    bool   `json:"done"`
 	Unready string `json:"unready,omitempty"` // why it cannot forward all requests
 }
 
 func (p *program) drain(ctx context.Context, o drainOptions) error {
-	process, err := p.operator(o.operating)
-	if err != nil {
-		return err
-	}
 	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
 	sales := o.sales
 	if len(sales) == 0 {
-		client, err := process.client("")
+		process, err := o.connect(nil)
 		if err != nil {
 			return err
 		}
-		defer client.Close()
-		if sales, err = client.SalesAt(bounded); err != nil {
-			return process.explain(bounded, err)
+		defer process.Close()
+		if sales, err = process.SalesAt(bounded); err != nil {
+			return process.explain(err)
 		}
 	}
-	for _, sale := range sales {
-		if err := p.drainSale(bounded, process, sale, o.undo); err != nil {
+	for _, o.sale = range sales {
+		if err := p.drainSale(bounded, o.inquiry, o.undo); err != nil {
 			return err
 		}
 	}
@@ -73,36 +78,40 @@ func (p *program) drain(ctx context.Context, o drainOptions) error {
 }
 
 // drainSale waits until a process owns nothing of a sale, or with undo its full share.
-func (p *program) drainSale(ctx context.Context, process *operator, sale string, undo bool) error {
-	client, err := process.client(sale)
+func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
+	process, err := o.connect(nil)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer process.Close()
 	var share api.Share
 	ask := func(ask func(context.Context) (api.Share, error)) error {
-		return process.ask(ctx, kept(&share, ask))
+		got, err := p.patiently(ctx, process, ask)
+		if err == nil {
+			share = got
+		}
+		return err
 	}
-	err = ask(func(ctx context.Context) (api.Share, error) { return client.Drain(ctx, undo) })
-	for said, lastAt := -1, time.Now(); err == nil; err = ask(client.Share) {
+	err = ask(func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
+	for said, lastAt := -1, time.Now(); err == nil; err = ask(process.Share) {
 		done := share.Shards == 0
 		if undo {
 			done = share.Shards >= share.Assigned
 		}
 		switch {
 		case share.State == api.ProcessDraining:
-			return &planner.Refusal{Reason: process.admin.Host + " is going down"}
+			return &planner.Refusal{Reason: process.server.Host + " is going down"}
 		case (share.State == api.ProcessStandby) == undo:
-			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has said meanwhile that %s is to be %s", process.admin.Host, share.State)}
+			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has said meanwhile that %s is to be %s", process.server.Host, share.State)}
 		case done:
 			unready := ""
 			if !undo {
-				unready = process.unready(ctx, client, sale)
+				unready = process.unready(ctx)
 			}
 			p.drained(process, share, undo, unready)
 			return nil
 		case share.Shards != said && (said < 0 || time.Since(lastAt) > time.Second):
-			p.say("%s", drainText(share, undo, process.admin.Host))
+			p.say("%s", drainText(share, undo, process.server.Host))
 			said, lastAt = share.Shards, time.Now()
 		}
 		if api.Sleep(ctx, operatingEvery) != nil {
@@ -112,9 +121,9 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	}
 	if share.Sale != "" && ctx.Err() != nil {
 		if process.json {
-			p.emit(drainReply{formatVersion, share, false, ""})
+			p.emit(drainReply{share, false, ""})
 		}
-		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
+		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.server.Host))
 		if !undo && !share.HasTakers {
 			return advised{what: err.Error(), err: err,
 				remedy: "'salectl drain --undo --admin URL' lets a process on standby take them, with the URL of its admin address; so does another 'salectl serve'."}
@@ -124,21 +133,42 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	return err
 }
 
+// patiently repeats a request while the process does not serve the sale yet.
+func (p *program) patiently(ctx context.Context, process *connection, ask func(context.Context) (api.Share, error)) (api.Share, error) {
+	said := ""
+	for {
+		share, err := ask(ctx)
+		problem, refused := errors.AsType[*api.Problem](err)
+		switch {
+		case !refused || problem.Outcome != api.Standby && problem.Outcome != api.Draining:
+			return share, process.explain(err)
+		case problem.Outcome == api.Draining:
+			return share, &planner.Refusal{Reason: process.server.Host + " is going down"}
+		case problem.Detail != said:
+			said = problem.Detail
+			p.say("%s: %s; retrying.", process.server.Host, said)
+		}
+		if api.Sleep(ctx, operatingEvery) != nil {
+			return share, fmt.Errorf("%w: %s: %s", context.Cause(ctx), process.server.Host, said)
+		}
+	}
+}
+
 // passesWithin is the time within which a process that has released its shards can forward
 // requests: their new owners notify it within milliseconds.
 const passesWithin = 2 * time.Second
 
 // unready returns why a process cannot answer for every shard of a sale, "" if it can.
-func (o *operator) unready(ctx context.Context, client *api.Client, sale string) (why string) {
+func (s *connection) unready(ctx context.Context) (why string) {
 	for began := time.Now(); ; {
-		ready, err := client.Ready(ctx)
+		ready, err := s.Ready(ctx)
 		if err != nil {
-			return o.explain(ctx, err).Error()
+			return s.explain(err).Error()
 		}
 		why = ""
-		for _, s := range ready.Sales {
-			if s.Sale == sale && !s.Ready {
-				why = s.Reason
+		for _, is := range ready.Sales {
+			if is.Sale == s.sale && !is.Ready {
+				why = is.Reason
 			}
 		}
 		if why == "" || time.Since(began) > passesWithin || api.Sleep(ctx, operatingEvery) != nil {
@@ -148,16 +178,16 @@ func (o *operator) unready(ctx context.Context, client *api.Client, sale string)
 }
 
 // drained reports a completed drain; unready is why the process cannot forward all requests.
-func (p *program) drained(process *operator, share api.Share, undo bool, unready string) {
+func (p *program) drained(process *connection, share api.Share, undo bool, unready string) {
 	switch {
 	case process.json:
-		p.emit(drainReply{formatVersion, share, true, unready})
+		p.emit(drainReply{share, true, unready})
 	case undo:
-		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.admin.Host, count(int64(share.Shards), "shard"))
+		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.server.Host, count(int64(share.Shards), "shard"))
 	case unready != "":
-		fmt.Fprintf(p.out, "%s: %s owns no shard, and cannot pass on all that it is asked: %s\n", share.Sale, process.admin.Host, unready)
+		fmt.Fprintf(p.out, "%s: %s owns no shard, and cannot pass on all that it is asked: %s\n", share.Sale, process.server.Host, unready)
 	default:
-		fmt.Fprintf(p.out, "%s: %s owns no shard, and passes on what it is asked.\n", share.Sale, process.admin.Host)
+		fmt.Fprintf(p.out, "%s: %s owns no shard, and passes on what it is asked.\n", share.Sale, process.server.Host)
 	}
 }
 

@@ -36,9 +36,8 @@ func (p *program) drawStatusCommand() *urfave.Command {
 
 // drawReply is the output of draw status --json.
 type drawReply struct {
-	FormatVersion int    `json:"formatVersion"`
-	Sale          string `json:"sale"`
-	UID           string `json:"uid"`
+	Sale string `json:"sale"`
+	UID  string `json:"uid"`
 	*draw.Status
 }
 
@@ -55,7 +54,7 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 					Remedy: "'salectl status' tells how it stands.",
 				}
 			case o.json:
-				p.emit(drawReply{formatVersion, sale.Name, status.UID, status.Draw})
+				p.emit(drawReply{sale.Name, status.UID, status.Draw})
 			default:
 				p.gap()
 				fmt.Fprintf(p.out, "%s: run %s\n", p.colours(p.out).Bold(sale.Name), status.UID)
@@ -124,22 +123,15 @@ func (p *program) drawClose(ctx context.Context, o source) error {
 			if err != nil {
 				return err
 			}
-			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, (*closeHuman)(p), (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, plan, o.json, func(r *apply.Result) string {
+				text := fmt.Sprintf("The entries of %s are published: 'salectl draw status' shows their root", sale.Name)
+				if r == nil {
+					return "No changes. " + text + "."
+				}
+				return text + ", to be noted by all."
+			})
 		})
 	})
-}
-
-type closeHuman program
-
-func (v *closeHuman) Unchanged(plan *planner.Plan) {
-	text := fmt.Sprintf("No changes. The entries of %s are published: 'salectl draw status' shows their root.", plan.Sale)
-	fmt.Fprintln(v.out, (*program)(v).withFlags(text, plan.Sale))
-}
-
-func (v *closeHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
-	text := fmt.Sprintf("The entries of %s are published: 'salectl draw status' shows their root, to be noted by all.", sale.Name)
-	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
-	(*program)(v).warn(r.Warnings)
 }
 
 // revealOptions is the command line of draw reveal.
@@ -200,21 +192,14 @@ func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 					return err
 				}
 			}
-			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, (*revealHuman)(p), (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, plan, o.json, func(r *apply.Result) string {
+				if r == nil {
+					return fmt.Sprintf("No changes. All of the draw of %s is published.", sale.Name)
+				}
+				return fmt.Sprintf("The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.", sale.Name)
+			})
 		})
 	})
-}
-
-type revealHuman program
-
-func (v *revealHuman) Unchanged(plan *planner.Plan) {
-	fmt.Fprintf(v.out, "No changes. All of the draw of %s is published.\n", plan.Sale)
-}
-
-func (v *revealHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
-	text := fmt.Sprintf("The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.", sale.Name)
-	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
-	(*program)(v).warn(r.Warnings)
 }
 
 // verifyOptions is the command line of draw verify.
@@ -331,10 +316,7 @@ func (p *program) drawVerify(o verifyOptions) error {
 		r.Notes = append([]string{note}, r.Notes...)
 	}
 	if o.json {
-		p.emit(struct {
-			FormatVersion int `json:"formatVersion"`
-			*draw.Report
-		}{formatVersion, r})
+		p.emit(r)
 	} else {
 		p.verifiedText(o, r)
 	}

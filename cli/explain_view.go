@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,22 +14,21 @@ import (
 
 // explanation is the output of explain for one sale.
 type explanation struct {
-	FormatVersion int         `json:"formatVersion"`
-	Sale          string      `json:"sale"`
-	File          string      `json:"file"`
-	Allowed       bool        `json:"allowed"`
-	Outcome       api.Outcome `json:"outcome,omitempty"` // outcome of a refused claim
-	Rule          string      `json:"rule,omitempty"`    // refusing rule
-	Message       string      `json:"message,omitempty"` // text for the buyer
-	At            string      `json:"at"`                // RFC 3339, UTC
-	Quantity      int64       `json:"quantity"`
-	Key           string      `json:"key,omitempty"`
-	RuleSet       string      `json:"ruleSet,omitempty"` // SHA-256; "": every user may claim
+	Sale     string      `json:"sale"`
+	File     string      `json:"file"`
+	Allowed  bool        `json:"allowed"`
+	Outcome  api.Outcome `json:"outcome,omitempty"` // outcome of a refused claim
+	Rule     string      `json:"rule,omitempty"`    // refusing rule
+	Message  string      `json:"message,omitempty"` // text for the buyer
+	At       string      `json:"at"`                // RFC 3339, UTC
+	Quantity int64       `json:"quantity"`
+	Key      string      `json:"key,omitempty"`
+	RuleSet  string      `json:"ruleSet,omitempty"` // SHA-256; "": every user may claim
 	// Live is the rule set of the live sale; nil: there is none.
-	Live     *liveRules         `json:"live,omitempty"`
-	User     explainedUser      `json:"user"`
-	Rules    []explainedRule    `json:"rules"`
-	Priority *explainedPriority `json:"priority,omitempty"`
+	Live     *liveRules            `json:"live,omitempty"`
+	User     explainedUser         `json:"user"`
+	Rules    []rules.RuleResult    `json:"rules"`
+	Priority *rules.PriorityResult `json:"priority,omitempty"`
 }
 
 type liveRules struct {
@@ -40,57 +38,23 @@ type liveRules struct {
 }
 
 type explainedUser struct {
-	ID         string       `json:"id"`
-	Known      bool         `json:"known"`
-	From       string       `json:"from,omitempty"`  // source of the attributes; "": no users are declared
-	Error      string       `json:"error,omitempty"` // why they cannot be read
-	Attributes []namedValue `json:"attributes"`
-	History    []purchase   `json:"history,omitempty"`
-	Digest     string       `json:"digest"` // of all of it, as recorded with a claim in the ledger and exports
+	ID         string             `json:"id"`
+	Known      bool               `json:"known"`
+	From       string             `json:"from,omitempty"`  // source of the attributes; "": no users are declared
+	Error      string             `json:"error,omitempty"` // why they cannot be read
+	Attributes []rules.NamedValue `json:"attributes"`
+	History    []rules.Purchase   `json:"history,omitempty"`
+	Digest     string             `json:"digest"` // of all of it, as recorded with a claim in the ledger and exports
 
 	asked bool // the history was read
-}
-
-type namedValue struct {
-	Name  string `json:"name"`
-	Value string `json:"value"` // formatted by CEL, or "missing"
-}
-
-type purchase struct {
-	Sale  string `json:"sale"`
-	Run   string `json:"run"` // uid of the run
-	Units int64  `json:"units"`
-	At    string `json:"at"` // time of the last of them, RFC 3339, UTC
-}
-
-// explainedRule is the result of one rule. Costs are in units of CEL.
-type explainedRule struct {
-	Name      string       `json:"name"`
-	Enforce   string       `json:"enforce"`
-	Require   string       `json:"require"`
-	Result    string       `json:"result"`            // satisfied, denied, missing_attribute, too_costly, evaluation_failed
-	Message   string       `json:"message,omitempty"` // text for the buyer
-	Detail    string       `json:"detail,omitempty"`  // why the rule, or its message, could not be evaluated
-	Values    []namedValue `json:"values"`
-	Cost      uint64       `json:"cost"`
-	WorstCost uint64       `json:"worstCost"`
-}
-
-type explainedPriority struct {
-	Expression string       `json:"expression"`
-	Value      string       `json:"value,omitempty"`
-	Error      string       `json:"error,omitempty"`
-	Values     []namedValue `json:"values"`
-	Cost       uint64       `json:"cost"`
-	WorstCost  uint64       `json:"worstCost"`
 }
 
 // newExplanation evaluates the rules. A sale without rules admits every claim.
 func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanation {
 	x := &explanation{
-		FormatVersion: formatVersion, Sale: sale.Name, File: sale.File, Allowed: true,
+		Sale: sale.Name, File: sale.File, Allowed: true,
 		At: in.Now.UTC().Format(time.RFC3339Nano), Quantity: in.Claim.Quantity, Key: in.Claim.Key,
-		RuleSet: ruleSetOf(sale), User: newExplainedUser(sale, in.User), Rules: []explainedRule{},
+		RuleSet: ruleSetOf(sale), User: newExplainedUser(sale, in.User), Rules: []rules.RuleResult{},
 	}
 	if set == nil {
 		return x
@@ -100,31 +64,21 @@ func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanatio
 		x.Allowed, x.Outcome, x.Rule, x.Message = false, api.NotEligible, refusal.Rule, refusal.Message
 	}
 	for _, r := range found.Rules {
-		rule := explainedRule{
-			Name: r.Name, Enforce: string(r.Enforce), Require: r.Require, Result: r.Finding.Reason.String(),
-			Detail: r.Finding.Detail, Values: namedValues(r.Values), Cost: r.Cost, WorstCost: r.WorstCost,
+		if r.Enforce != spec.EnforceDeny {
+			r.Message = "" // no buyer receives it
 		}
-		if r.Enforce == spec.EnforceDeny {
-			rule.Message = r.Finding.Message
+		if r.MessageErr != nil {
+			r.Detail = "messageExpression: " + r.MessageErr.Error()
 		}
-		if err := r.Finding.MessageErr; err != nil {
-			rule.Detail = "messageExpression: " + err.Error()
-		}
-		x.Rules = append(x.Rules, rule)
+		x.Rules = append(x.Rules, r)
 	}
-	if p := found.Priority; p != nil {
-		x.Priority = &explainedPriority{Expression: p.Expression, Value: p.Value, Values: namedValues(p.Values), Cost: p.Cost, WorstCost: p.WorstCost}
-		var failed *rules.PriorityError
-		if errors.As(p.Err, &failed) {
-			x.Priority.Error = fmt.Sprintf("%v: %s", failed.Reason, failed.Detail)
-		}
-	}
+	x.Priority = found.Priority
 	return x
 }
 
 func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 	x := explainedUser{
-		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []namedValue{}, asked: sale.History != nil,
+		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []rules.NamedValue{}, asked: sale.History != nil,
 	}
 	if u := sale.Users; u != nil {
 		x.From = u.File
@@ -132,24 +86,17 @@ func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 			x.From = "HBase table " + u.Table.Table
 		}
 		for _, a := range u.Attributes {
-			x.Attributes = append(x.Attributes, namedValue{a.Name, user.Value(a.Name).String()})
+			x.Attributes = append(x.Attributes, rules.NamedValue{Name: a.Name, Value: user.Value(a.Name).String()})
 		}
 	}
 	if err := user.Err(); err != nil {
 		x.Error = err.Error()
 	}
 	for _, p := range user.History() {
-		x.History = append(x.History, purchase{p.Sale, p.Run, p.Units, p.At.UTC().Format(time.RFC3339)})
+		p.At = p.At.UTC()
+		x.History = append(x.History, p)
 	}
 	return x
-}
-
-func namedValues(values []rules.NamedValue) []namedValue {
-	all := []namedValue{}
-	for _, v := range values {
-		all = append(all, namedValue(v))
-	}
-	return all
 }
 
 func (p *program) explainText(x *explanation) {
@@ -172,17 +119,21 @@ func (p *program) explainText(x *explanation) {
 	p.userText(x.User)
 	for _, r := range x.Rules {
 		mark := c.Green("+")
-		if r.Result != rules.Satisfied.String() {
+		if r.Reason != rules.Satisfied {
 			mark = c.Red("-")
 		}
-		fmt.Fprintf(p.out, "\n  %s rule %s (%s): %s%s\n", mark, r.Name, r.Enforce, r.Result, because(r.Detail))
+		fmt.Fprintf(p.out, "\n  %s rule %s (%s): %s%s\n", mark, r.Name, r.Enforce, r.Reason, because(r.Detail))
 		p.evaluated(r.Require, r.Values, r.Cost, r.WorstCost)
 		if r.Message != "" {
 			fmt.Fprintf(p.out, "      the buyer is told: %s\n", r.Message)
 		}
 	}
 	if q := x.Priority; q != nil {
-		fmt.Fprintf(p.out, "\n  priority: %s%s\n", q.Value, q.Error)
+		value := q.Value
+		if q.Err != nil {
+			value = fmt.Sprintf("%v: %s", q.Err.Reason, q.Err.Detail)
+		}
+		fmt.Fprintf(p.out, "\n  priority: %s\n", value)
 		p.evaluated(q.Expression, q.Values, q.Cost, q.WorstCost)
 	}
 }
@@ -207,12 +158,12 @@ func (p *program) userText(u explainedUser) {
 	}
 	fmt.Fprintf(p.out, "  history: %s\n", count(len(u.History), "purchase"))
 	for _, h := range u.History {
-		fmt.Fprintf(p.out, "      %s of %s, %s\n", count(h.Units, "unit"), h.Sale, h.At)
+		fmt.Fprintf(p.out, "      %s of %s, %s\n", count(h.Units, "unit"), h.Sale, h.At.Format(time.RFC3339))
 	}
 }
 
 // evaluated prints an expression, the values that it names, and its cost.
-func (p *program) evaluated(expression string, values []namedValue, cost, worst uint64) {
+func (p *program) evaluated(expression string, values []rules.NamedValue, cost, worst uint64) {
 	fmt.Fprintf(p.out, "      %s\n", strings.ReplaceAll(expression, "\n", "\n      "))
 	for _, v := range values {
 		fmt.Fprintf(p.out, "      %s = %s\n", v.Name, v.Value)

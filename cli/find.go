@@ -71,11 +71,6 @@ func (p *program) foundText(found []export.Claim) {
 	t.Write(p.out, "  ", c.Dim)
 }
 
-// numbers lists units without the noun.
-func numbers(units []int64) string {
-	return strings.TrimPrefix(strings.TrimPrefix(unitList(units), "units "), "unit ")
-}
-
 func orDash(text string) string {
 	if text == "" {
 		return "-"

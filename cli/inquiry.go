@@ -58,7 +58,7 @@ func boundFlag(ifAbsent time.Duration) urfave.Flag {
 }
 
 func parseInquiry(f *flags, server string) inquiry {
-	o := inquiry{
+	return inquiry{
 		secrets: f.secrets(),
 		server:  f.needServer(server),
 		flag:    server,
@@ -66,7 +66,6 @@ func parseInquiry(f *flags, server string) inquiry {
 		timeout: f.duration("timeout", defaultInquiryTimeout),
 		json:    f.on("json"),
 	}
-	return o
 }
 
 // server parses the URL of a server, which the environment may have; nil: there is none. Flags
@@ -103,52 +102,77 @@ func (f *flags) needServer(name string) *url.URL {
 // environment returns the variable of a flag. An empty one counts as absent.
 func environment(flag string) string { return "SALECTL_" + strings.ToUpper(flag) }
 
+// connection is a client of the server of an inquiry.
+type connection struct {
+	*api.Client
+	inquiry
+	token string
+}
+
+// connect returns a client of the server. attempted is api.Config's.
+func (o inquiry) connect(attempted func(api.Attempt) bool) (*connection, error) {
+	token, over, err := o.secrets.read()
+	if err != nil {
+		return nil, err
+	}
+	client, err := api.NewClient(api.Config{
+		Servers: []string{o.server.String()}, Sale: o.sale, Token: token, TLS: over, Attempted: attempted,
+	})
+	return &connection{client, o, token}, err
+}
+
 // inquire sends requests until the server has decided or the time is up. It reports the reason
 // of a retry, once for consecutive equal reasons.
 func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Context, *api.Client) (api.Answer, error)) (api.Answer, error) {
-	token, over, err := o.secrets.read()
-	if err != nil {
-		return api.Answer{}, err
-	}
 	said := ""
-	client, err := api.NewClient(api.Config{
-		Servers: []string{o.server.String()}, Sale: o.sale, Token: token, TLS: over,
-		Attempted: func(a api.Attempt) bool {
-			if why := whyAgain(o.server.String(), a); a.Again && why != said {
-				p.say("%s; retrying.", why)
-				said = why
-			}
-			return true
-		},
+	server, err := o.connect(func(a api.Attempt) bool {
+		if why := whyAgain(o.server.String(), a); a.Again && why != said {
+			p.say("%s; retrying.", why)
+			said = why
+		}
+		return true
 	})
 	if err != nil {
 		return api.Answer{}, err
 	}
-	defer client.Close()
+	defer server.Close()
 	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
-	a, err := ask(bounded, client)
-	var unexpected *api.UnexpectedError
-	var request *url.Error
-	switch {
-	case a.Outcome != "" && errors.Is(err, errTimeout):
-		err = nil
-	case errors.As(err, &request) && errors.Is(request.Err, errTimeout):
-		err = fmt.Errorf("%w: no answer from %s", request.Err, o.server)
-	case errors.As(err, &request) && errors.Is(err, errTimeout):
-		err = fmt.Errorf("%w: %w", timedOut(o.timeout), unreachable(o.server.String(), request))
-	case errors.As(err, &request):
-		err = unreachable(o.server.String(), request)
-	case errors.Is(err, errTimeout), !errors.As(err, &unexpected):
-	case unexpected.StatusCode == http.StatusUnauthorized:
-		err = fmt.Errorf("%s refuses the request: %s", o.server, unauthorized(token))
-	case unexpected.StatusCode == http.StatusForbidden && unexpected.Detail != "":
-		err = fmt.Errorf("%s refuses the request: %s", o.server, unexpected.Detail)
-	default:
-		err = fmt.Errorf("%w; check %s", err, dashed(o.flag))
+	a, err := ask(bounded, server.Client)
+	if a.Outcome != "" && errors.Is(err, errTimeout) {
+		return a, nil
 	}
-	return a, err
+	return a, server.explain(err)
 }
+
+// explain converts an error of the server to one for people.
+func (s *connection) explain(err error) error {
+	request, failed := errors.AsType[*url.Error](err)
+	problem, refused := errors.AsType[*api.Problem](err)
+	unexpected, is := errors.AsType[*api.UnexpectedError](err)
+	switch {
+	case failed && errors.Is(request.Err, errTimeout):
+		return fmt.Errorf("%w: no answer from %s", request.Err, s.server)
+	case failed && errors.Is(err, errTimeout):
+		return fmt.Errorf("%w: %w", timedOut(s.timeout), unreachable(s.server.String(), request))
+	case failed:
+		return unreachable(s.server.String(), request)
+	case refused:
+		return &outcomeError{problem.Outcome, problem.Detail}
+	case !is || errors.Is(err, errTimeout):
+		return err
+	case unexpected.StatusCode == http.StatusUnauthorized:
+		return fmt.Errorf("%s refuses the request: %s", s.server, unauthorized(s.token))
+	case unexpected.StatusCode == http.StatusForbidden && unexpected.Detail != "":
+		return fmt.Errorf("%s refuses the request: %s", s.server, unexpected.Detail)
+	case s.flag == "admin":
+		return fmt.Errorf("%w; check %s", err, adminHint)
+	}
+	return fmt.Errorf("%w; check %s", err, dashed(s.flag))
+}
+
+// adminHint describes the address that --admin needs.
+const adminHint = "--admin: it is the URL of the address that 'salectl serve' has as --admin-listen, http://" + defaultAdmin + " by default, not that for claims"
 
 // whyAgain describes the result of an attempt in a line.
 func whyAgain(server string, a api.Attempt) string {

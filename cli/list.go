@@ -65,9 +65,8 @@ func (k *keptAt) declaredBy(sale string) string {
 
 // listed is the output of list for one location.
 type listed struct {
-	FormatVersion int          `json:"formatVersion"`
-	Place         string       `json:"place"`
-	Sales         []listedSale `json:"sales"` // by name
+	Place string       `json:"place"`
+	Sales []listedSale `json:"sales"` // by name
 }
 
 type listedSale struct {
@@ -116,7 +115,7 @@ func listPlace(ctx context.Context, store *backends.Store, at keptAt) (*listed, 
 	if err != nil {
 		return nil, err
 	}
-	l := &listed{FormatVersion: formatVersion, Place: at.home.At(), Sales: make([]listedSale, len(names))}
+	l := &listed{Place: at.home.At(), Sales: make([]listedSale, len(names))}
 	failures := make([]error, len(names))
 	var reading errgroup.Group
 	reading.SetLimit(listedAtOnce)
@@ -169,9 +168,8 @@ func partly(unread int) string {
 
 // undeclared is the output of plan for a location with undeclared live sales.
 type undeclared struct {
-	FormatVersion int      `json:"formatVersion"`
-	Place         string   `json:"place"`
-	Undeclared    []string `json:"undeclared"` // names of live sales, sorted
+	Place      string   `json:"place"`
+	Undeclared []string `json:"undeclared"` // names of live sales, sorted
 }
 
 // undeclaredAt returns the live sales of the locations of a folder's files that no file
@@ -188,7 +186,7 @@ func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []un
 			if l == nil {
 				return err
 			}
-			u := undeclared{FormatVersion: formatVersion, Place: l.Place}
+			u := undeclared{Place: l.Place}
 			for _, s := range l.Sales {
 				if s.Error == "" && s.File == "" && s.Live() {
 					u.Undeclared = append(u.Undeclared, s.Sale)

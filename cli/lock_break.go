@@ -150,19 +150,18 @@ func (p *program) brokenText(r lock.Broken) {
 
 // lockBreakLine is the JSON of lock break.
 type lockBreakLine struct {
-	FormatVersion int            `json:"formatVersion"`
-	Name          string         `json:"name"`
-	Broken        bool           `json:"broken"` // the previous holder no longer has the lock
-	Removed       []lock.Removed `json:"removed"`
-	Changed       []lock.Changed `json:"changed"`
-	Failed        []lock.Failed  `json:"failed"`
-	Error         string         `json:"error,omitempty"` // why the lock is not broken
-	Remedy        string         `json:"remedy,omitempty"`
+	Name    string         `json:"name"`
+	Broken  bool           `json:"broken"` // the previous holder no longer has the lock
+	Removed []lock.Removed `json:"removed"`
+	Changed []lock.Changed `json:"changed"`
+	Failed  []lock.Failed  `json:"failed"`
+	Error   string         `json:"error,omitempty"` // why the lock is not broken
+	Remedy  string         `json:"remedy,omitempty"`
 }
 
 func (p *program) brokenJSON(r lock.Broken) {
 	line := lockBreakLine{
-		FormatVersion: formatVersion, Name: r.ID.String(), Broken: brokenError(r) == nil,
+		Name: r.ID.String(), Broken: brokenError(r) == nil,
 		Removed: append([]lock.Removed{}, r.Removed...),
 		Changed: append([]lock.Changed{}, r.Changed...),
 		Failed:  append([]lock.Failed{}, r.Failed...),

@@ -68,13 +68,12 @@ func secondsText(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Second
 
 // lockListLine is the JSON of lock list.
 type lockListLine struct {
-	FormatVersion int             `json:"formatVersion"`
-	Sale          string          `json:"sale"`
-	UID           string          `json:"uid,omitempty"`
-	Locks         []lockLine      `json:"locks"`
-	Unnamed       []unnamedLeases `json:"unnamed"`
-	Nodes         []lockNodeLine  `json:"nodes"`
-	Warnings      []string        `json:"warnings"`
+	Sale     string          `json:"sale"`
+	UID      string          `json:"uid,omitempty"`
+	Locks    []lockLine      `json:"locks"`
+	Unnamed  []unnamedLeases `json:"unnamed"`
+	Nodes    []lockNodeLine  `json:"nodes"`
+	Warnings []string        `json:"warnings"`
 }
 
 // lockLine is one lock of one holder.
@@ -103,7 +102,7 @@ type lockNodeLine struct {
 
 func (p *program) lockListJSON(l lockList) {
 	line := lockListLine{
-		FormatVersion: formatVersion, Sale: l.sale, UID: l.uid, Locks: []lockLine{},
+		Sale: l.sale, UID: l.uid, Locks: []lockLine{},
 		Unnamed: append([]unnamedLeases{}, l.unnamed...), Warnings: append([]string{}, l.warnings...),
 	}
 	for _, lock := range l.locks {

@@ -23,15 +23,16 @@ import (
 // TestPacketsInClaims shows a buyer of a red packet what is in it.
 func TestPacketsInClaims(t *testing.T) {
 	const packet = `"claim":"1-u7","units":[7],"amounts":["1.23"],"currency":"CNY"`
+	const claims = `"claims":[{"outcome":"sold","claim":"1-u7","sale":"tickets","user":"ann","units":[7],"amounts":["1.23"],"currency":"CNY"`
 	sold := sellerAnswer{201, `{"outcome":"sold","sale":"tickets","user":"ann","at":"2026-11-11T12:00:00Z",` + packet + `}`}
-	limit := sellerAnswer{409, `{"outcome":"limit_reached","detail":"enough","claims":[{` + packet + `,"at":"2026-11-11T12:00:00Z"}]}`}
+	limit := sellerAnswer{409, `{"outcome":"limit_reached","detail":"enough",` + claims + `,"at":"2026-11-11T12:00:00Z"}]}`}
 	for _, c := range []struct {
 		answer      sellerAnswer
 		json, human string
 		code        int
 	}{
 		{sold, packet, "sold: unit 7 of tickets to ann, worth 1.23 CNY, claim 1-u7\n", 0},
-		{limit, `"claims":[{` + packet, "  ann has unit 7, worth 1.23 CNY, claim 1-u7\n", 11},
+		{limit, claims, "  ann has unit 7, worth 1.23 CNY, claim 1-u7\n", 11},
 	} {
 		got, code := claimFrom(t, &seller{answers: []sellerAnswer{c.answer}})
 		if code != c.code || !strings.Contains(got.out.String(), c.json) {
@@ -52,12 +53,11 @@ func TestRefundView(t *testing.T) {
 	plan, result := &planner.Plan{Sale: "luck"}, &apply.Result{Refund: someRefund}
 	const line = "  Refund 12.30 of 100.00 CNY: 1,001 of 3,001 packets not taken\n"
 	p := newCapture()
-	p.destroyedText(plan, result)
-	if got := p.out.String(); got != "Destroyed luck.\n"+line {
+	if got := p.destroyedText(plan, result) + "\n"; got != "Destroyed luck.\n"+line {
 		t.Errorf("destroy says %q", got)
 	}
 	p = newCapture()
-	p.destroyedJSON(plan, result)
+	p.emit(newAppliedLine(plan, result))
 	const json = `"refund":{"packets":1001,"amount":"12.30","currency":"CNY","granted":2000,"grantedAmount":"87.70","total":"100.00"}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("destroy --json says %s", got)
@@ -105,7 +105,7 @@ func TestPacketsInAudit(t *testing.T) {
 		t.Errorf("audit says %s", got)
 	}
 	p = newCapture()
-	p.auditJSON(audited{Report: a})
+	p.emit(audited{Report: a})
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)

@@ -63,23 +63,17 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 					return err
 				}
 			}
-			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, &phaseHuman{p, o.phase}, (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, plan, o.json, func(r *apply.Result) string {
+				if r == nil {
+					return planview.NothingToDo(plan)
+				}
+				return fmt.Sprintf("%s is %s, as generation %d.", sale.Name, phaseWords[o.phase], r.Generation)
+			})
 		})
 	})
 }
 
-// phaseHuman prints less than apply: there is one change, and the command names it.
-type phaseHuman struct {
-	*program
-	phase pb.Phase
-}
-
-func (v *phaseHuman) Unchanged(plan *planner.Plan) { fmt.Fprintln(v.out, planview.NothingToDo(plan)) }
-
-func (v *phaseHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
-	words := map[pb.Phase]string{
-		pb.Phase_OPEN: "open again", pb.Phase_PAUSED: "paused", pb.Phase_CLOSED: "closed for good",
-	}
-	fmt.Fprintf(v.out, "%s is %s, as generation %d.\n", sale.Name, words[v.phase], r.Generation)
-	v.warn(r.Warnings)
+// phaseWords describe a sale whose phase was set.
+var phaseWords = map[pb.Phase]string{
+	pb.Phase_OPEN: "open again", pb.Phase_PAUSED: "paused", pb.Phase_CLOSED: "closed for good",
 }

@@ -24,7 +24,8 @@ type planOptions struct {
 	out         string // file for the plan, "" for none
 	detailed    bool   // exit with 2 if there are changes
 	destroy     bool
-	cancelHolds bool          // by the planned destroy
+	export      string        // file of the export by that destroy, of one sale only; "": the default
+	cancelHolds bool          // by that destroy
 	saved       *planner.Plan // plan that the new one must agree with, nil: none
 	markdownFlags
 }
@@ -54,74 +55,43 @@ func (p *program) planCommand() *urfave.Command {
 	}
 }
 
-func (p *program) plan(ctx context.Context, o planOptions) error {
-	if !o.markdown {
-		return p.planSales(ctx, o, pick[planView](o.json, planHuman{p, o}, planJSON{p}))
+// kind returns the kind of the plans.
+func (o planOptions) kind() planner.Kind {
+	if o.destroy {
+		return planner.KindDestroy
 	}
+	return planner.KindApply
+}
+
+func (p *program) plan(ctx context.Context, o planOptions) error {
 	page := planview.NewPage(o.title, o.showsAll())
-	err := p.planSales(ctx, o, planMarkdown{page})
-	fmt.Fprint(p.out, page.Text(planview.MostCharacters))
+	err := p.planSales(ctx, o, page)
+	if o.markdown {
+		fmt.Fprint(p.out, page.Text(planview.MostCharacters))
+	}
 	return err
 }
 
-// planMarkdown is a comment for a merge request. Its readers do not have the saved file.
-type planMarkdown struct{ page *planview.Page }
-
-func (m planMarkdown) plan(sale spec.Sale, plan *planner.Plan) { m.page.Add(sale, plan) }
-func (m planMarkdown) noPlan(sale spec.Sale, err error)        { m.page.AddFailed(sale, failureText(err)) }
-func (m planMarkdown) undeclared(u undeclared)                 { m.page.AddUndeclared(u.Place, u.Undeclared) }
-func (planMarkdown) saved(bool)                                {}
-
-func (m planMarkdown) trouble(err error) {
-	if seen, is := errors.AsType[shown](err); is {
-		err = seen.error
+// planSales prints plans of sales, or adds them to the page, whose readers have neither
+// standard error nor the saved file.
+func (p *program) planSales(ctx context.Context, o planOptions, page *planview.Page) error {
+	trouble := func(err error) error {
+		cause := err
+		if seen, is := errors.AsType[shown](err); is {
+			cause = seen.error
+		}
+		for _, e := range failuresOf(cause) {
+			page.AddTrouble(failureText(e))
+		}
+		return err
 	}
-	for _, e := range failuresOf(err) {
-		m.page.AddTrouble(failureText(e))
-	}
-}
-
-// planView is the output of plan.
-type planView interface {
-	plan(spec.Sale, *planner.Plan)
-	saved(changes bool)
-	undeclared(undeclared)
-	// noPlan receives why there is no plan of a sale, trouble why there is none of any, or an
-	// error of all sales. Standard error has both.
-	noPlan(spec.Sale, error)
-	trouble(error)
-}
-
-type planHuman struct {
-	*program
-	o planOptions
-}
-
-func (h planHuman) plan(sale spec.Sale, plan *planner.Plan) { h.planText(sale, plan, h.o.all) }
-func (h planHuman) saved(changes bool)                      { h.savedText(h.o, changes) }
-func (h planHuman) undeclared(u undeclared)                 { h.undeclaredText(u) }
-func (planHuman) noPlan(spec.Sale, error)                   {}
-func (planHuman) trouble(error)                             {}
-
-// planJSON leaves the line of a sale without a plan to eachSale.
-type planJSON struct{ *program }
-
-func (j planJSON) plan(_ spec.Sale, plan *planner.Plan) { j.emit(plan) }
-func (planJSON) saved(bool)                             {} // no message: the user gave --out
-func (j planJSON) undeclared(u undeclared)              { j.emit(u) }
-func (planJSON) noPlan(spec.Sale, error)                {}
-func (planJSON) trouble(error)                          {}
-
-func (p *program) planSales(ctx context.Context, o planOptions, view planView) error {
 	all, err := p.loadAll(ctx, o.source)
 	if err != nil {
-		view.trouble(err)
-		return err
+		return trouble(err)
 	}
 	sales, err := o.chosen(all)
 	if err != nil {
-		view.trouble(err)
-		return err
+		return trouble(err)
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
@@ -129,23 +99,19 @@ func (p *program) planSales(ctx context.Context, o planOptions, view planView) e
 	changes := false
 	planned := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		plan, err := p.makePlan(ctx, sale, o)
-		if err != nil {
-			view.noPlan(sale, p.plainly(sale.Name, late(ctx, err)))
-			return err
+		if err == nil {
+			plans, changes = append(plans, plan), changes || !plan.Empty()
 		}
-		plan.Labels = sale.Labels
-		plans, changes = append(plans, plan), changes || !plan.Empty()
-		view.plan(sale, plan)
-		return nil
+		return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, plan, err)
 	})
 	if ctx.Err() != nil {
-		view.trouble(context.Cause(ctx))
+		trouble(context.Cause(ctx))
 	}
 	if o.out != "" && planned == nil {
-		if planned = savePlans(o.out, plans); planned == nil {
-			view.saved(changes)
-		} else {
-			view.trouble(planned)
+		if planned = savePlans(o.out, plans); planned != nil {
+			trouble(planned)
+		} else if !o.json && !o.markdown {
+			p.savedText(o, changes)
 		}
 	}
 	if planned == nil && o.detailed && changes {
@@ -154,11 +120,36 @@ func (p *program) planSales(ctx context.Context, o planOptions, view planView) e
 	if slices.ContainsFunc(o.files, isFolder) && ctx.Err() == nil {
 		undeclared, err := p.undeclaredAt(ctx, all)
 		for _, u := range undeclared {
-			view.undeclared(u)
+			switch {
+			case o.markdown:
+				page.AddUndeclared(u.Place, u.Undeclared)
+			case o.json:
+				p.emit(u)
+			default:
+				p.undeclaredText(u)
+			}
 		}
 		return errors.Join(planned, err)
 	}
 	return planned
+}
+
+// showPlan prints a plan or adds it to a page. err is why there is none; the caller reports it.
+func (p *program) showPlan(ctx context.Context, from source, form markdownFlags, page *planview.Page, sale spec.Sale, plan *planner.Plan, err error) error {
+	if err != nil {
+		page.AddFailed(sale, failureText(p.plainly(sale.Name, late(ctx, err))))
+		return err
+	}
+	plan.Labels = sale.Labels
+	switch {
+	case form.markdown:
+		page.Add(sale, plan)
+	case from.json:
+		p.emit(plan)
+	default:
+		p.planText(sale, plan, from.all)
+	}
+	return nil
 }
 
 func isFolder(path string) bool {

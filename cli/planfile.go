@@ -185,7 +185,7 @@ func (p *program) allOrNone(ctx context.Context, from source, sales []spec.Sale,
 	}
 	for _, sale := range sales {
 		if !strings.Contains(" "+strings.Join(failed, " ")+" ", " "+sale.Name+" ") {
-			p.emit(failureLine{FormatVersion: formatVersion, Sale: sale.Name, Error: why, ExitCode: ExitCode(err)})
+			p.emit(failureLine{Sale: sale.Name, Error: why, ExitCode: ExitCode(err)})
 		}
 	}
 	return err

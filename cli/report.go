@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,12 +20,20 @@ import (
 // changes its meaning or is removed, not when one is added.
 const formatVersion = 1
 
-// emit prints one line of JSON as the answer.
+// emit prints one line of JSON as the answer: the fields of a struct after the format version,
+// which only a plan has itself.
 func (p *program) emit(v any) {
-	lines := json.NewEncoder(p.out)
+	var line bytes.Buffer
+	lines := json.NewEncoder(&line)
 	lines.SetEscapeHTML(false)
-	// Views are plain structs, so only the write can fail, and answer records that.
-	_ = lines.Encode(v)
+	if err := lines.Encode(v); err != nil {
+		panic(err) // views are plain structs
+	}
+	text := line.Bytes()
+	if _, versioned := v.(*planner.Plan); !versioned {
+		text = append(fmt.Appendf(nil, `{"formatVersion":%d,`, formatVersion), text[1:]...)
+	}
+	_, _ = p.out.Write(text) // the answer records a failure
 }
 
 // pick selects one of two views: for people, and in JSON.

@@ -247,7 +247,7 @@ func (p *program) withFlags(text, sale string) string {
 // failure returns the failureLine of a sale.
 func failure(sale string, err error) failureLine {
 	what, remedy := explain(err)
-	f := failureLine{FormatVersion: formatVersion, Sale: sale, Error: what, Remedy: remedy, ExitCode: ExitCode(err)}
+	f := failureLine{Sale: sale, Error: what, Remedy: remedy, ExitCode: ExitCode(err)}
 	if drift := new(planner.DriftError); errors.As(err, &drift) {
 		f.Address, f.ActionReason = drift.Address, drift.Reason
 	}
@@ -256,11 +256,10 @@ func failure(sale string, err error) failureLine {
 
 // failureLine replaces a sale's answer if the command failed for it.
 type failureLine struct {
-	FormatVersion int    `json:"formatVersion"`
-	Sale          string `json:"sale"`
-	Error         string `json:"error"`
-	Remedy        string `json:"remedy,omitempty"`
-	ExitCode      int    `json:"exitCode"`
+	Sale     string `json:"sale"`
+	Error    string `json:"error"`
+	Remedy   string `json:"remedy,omitempty"`
+	ExitCode int    `json:"exitCode"`
 	// Address and ActionReason describe drift that only people can repair, as in a plan.
 	Address      string               `json:"address,omitempty"`
 	ActionReason planner.ActionReason `json:"actionReason,omitempty"`
@@ -268,8 +267,7 @@ type failureLine struct {
 
 // problemList lists the problems of the files, as JSON.
 type problemList struct {
-	FormatVersion int           `json:"formatVersion"`
-	Problems      []problemLine `json:"problems"`
+	Problems []problemLine `json:"problems"`
 }
 
 type problemLine struct {
@@ -281,7 +279,7 @@ type problemLine struct {
 }
 
 func problemsJSON(problems []*spec.Problem) problemList {
-	list := problemList{FormatVersion: formatVersion, Problems: []problemLine{}}
+	list := problemList{Problems: []problemLine{}}
 	for _, p := range problems {
 		list.Problems = append(list.Problems, problemLine{p.File, p.Line, p.Column, p.Message, p.Remedy})
 	}

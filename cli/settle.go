@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	urfave "github.com/urfave/cli/v2"
@@ -75,80 +74,10 @@ func parseSettle(f *flags, how api.How, server string) settleOptions {
 	return o
 }
 
-// settleReply is the output of claims confirm, extend, cancel and refund with --json for a server's
-// answer.
-type settleReply struct {
-	FormatVersion int         `json:"formatVersion"`
-	Outcome       api.Outcome `json:"outcome"`
-	Sale          string      `json:"sale"`
-	// MayBeDone reports that an earlier attempt may have succeeded, which this answer does not
-	// decide.
-	MayBeDone bool `json:"mayBeDone,omitempty"`
-
-	// State of a claim that was settled as requested. Of any other claim only its id.
-	User string `json:"user,omitempty"`
-	claimUnits
-
-	// Of a request that was refused.
-	Detail    string `json:"detail,omitempty"`
-	RefundDue bool   `json:"refundDue,omitempty"` // the payment bought nothing
-}
-
-// unsettled is the output of these commands with --json if no server gave an outcome.
-type unsettled struct {
-	FormatVersion int    `json:"formatVersion"`
-	Sale          string `json:"sale"`
-	Claim         string `json:"claim"`
-	MayBeDone     bool   `json:"mayBeDone,omitempty"`
-	Error         string `json:"error"`
-	ExitCode      int    `json:"exitCode"`
-}
-
 func (p *program) settle(ctx context.Context, o settleOptions) error {
+	r := decision{Sale: o.sale, ID: o.claim, wanted: o.how.Done()}
 	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
 		return c.Settle(ctx, o.claim, o.how, o.Settlement)
 	})
-	if err != nil {
-		if a.MayBeAccepted {
-			err = advised{what: err.Error() + ": it is unknown whether it was done", err: inDoubt{err}, remedy: runAgain}
-		}
-		if o.json {
-			p.emit(unsettled{formatVersion, o.sale, o.claim, errors.As(err, new(inDoubt)), err.Error(), ExitCode(err)})
-		}
-		return err
-	}
-	problem := a.Problem()
-	r := settleReply{
-		FormatVersion: formatVersion, Outcome: a.Outcome, Sale: o.sale, MayBeDone: a.MayBeAccepted,
-		User: a.Claim.User, claimUnits: unitsOf(a.Claim), Detail: problem.Detail, RefundDue: problem.RefundDue,
-	}
-	done := a.Outcome == o.how.Done()
-	r.Claim = o.claim
-	if o.json {
-		p.emit(r)
-	} else {
-		p.settleText(r, done)
-	}
-	if !done {
-		return shown{&outcomeError{r.Outcome, r.Detail}}
-	}
-	return nil
-}
-
-// runAgain is the remedy if it is unknown whether a claim was settled.
-const runAgain = "Run the command again to learn it: what was done is not done twice."
-
-func (p *program) settleText(r settleReply, done bool) {
-	c := p.colours(p.out)
-	if done {
-		p.claimLines(c.Green, r.Outcome, r.Sale, r.User, r.claimUnits, "")
-		return
-	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.Yellow(string(r.Outcome)), r.Detail)
-	if r.RefundDue {
-		fmt.Fprintf(p.out, "  The payment bought nothing: pay it back.\n")
-	}
-	if r.MayBeDone {
-		fmt.Fprintf(p.out, "  It is unknown whether it was done. %s\n", runAgain)
-	}
+	return p.decided(r, a, err, o.json, doubt{"it was done", "Run the command again to learn it: what was done is not done twice."})
 }

@@ -82,11 +82,11 @@ func TestSettleOutcomes(t *testing.T) {
 			}
 			s := &seller{answers: []sellerAnswer{refused(row.Status, string(row.Outcome))}}
 			c, code := settleFrom(t, s, api.Confirm, "--payment", "p", "--json", "--timeout", timeout)
-			var got settleReply
+			var got decision
 			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil || code != row.Exit {
 				t.Errorf("exit code %d, want %d (%v)", code, row.Exit, err)
 			}
-			if got.Outcome != row.Outcome || got.Detail != "because" || got.Claim != "1-2-3" || got.Sale != "tickets" || got.MayBeDone != (row.Outcome == api.Unknown) {
+			if got.Outcome != row.Outcome || got.Detail != "because" || got.ID != "1-2-3" || got.Sale != "tickets" || got.MayBeAccepted != (row.Outcome == api.Unknown) {
 				t.Errorf("it answers %s", &c.out)
 			}
 		})
@@ -111,8 +111,8 @@ func TestSettleTellsWhatToDo(t *testing.T) {
 		json    string
 	}{
 		"too late":            {[]sellerAnswer{late}, 3, "expired: because\n  The payment bought nothing: pay it back.\n", `"refundDue":true`},
-		"unknown":             {[]sellerAnswer{refused(503, "unknown")}, 7, "It is unknown whether it was done. Run the command again", `"mayBeDone":true`},
-		"no answer":           {[]sellerAnswer{{}}, 7, "it is unknown whether it was done\n  Run the command again", `"mayBeDone":true,"error":"`},
+		"unknown":             {[]sellerAnswer{refused(503, "unknown")}, 7, "It is unknown whether it was done. Run the command again", `"mayBeAccepted":true`},
+		"no answer":           {[]sellerAnswer{{}}, 7, "it is unknown whether it was done\n  Run the command again", `"mayBeAccepted":true,"claim":"1-2-3","error":"`},
 		"what is no server":   {[]sellerAnswer{{404, "<html>"}}, 1, "; check --server", `"claim":"1-2-3","error":"`},
 		"a token is missing":  {[]sellerAnswer{{401, `{"status":401}`}}, 1, "the bearer token is missing", `"exitCode":1`},
 		"unknown, then known": {[]sellerAnswer{refused(503, "unknown"), late}, 3, "expired: because", `"refundDue":true`},

@@ -62,19 +62,12 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 		at++
 		plan, err := p.checkPlan(ctx, o.source, jobs[at])
 		if err != nil {
-			page.AddFailed(sale, failureText(p.plainly(sale.Name, late(ctx, err))))
-			return err
+			return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, nil, err)
 		}
-		plan.Labels = sale.Labels
-		switch {
-		case o.markdown:
-			page.Add(spec.Sale{Name: sale.Name}, plan)
-		case o.json:
-			p.emit(plan)
-		default:
-			p.planText(spec.Sale{Name: sale.Name, File: file}, plan, o.all)
+		if sale.File = file; o.markdown {
+			sale.File = ""
 		}
-		return nil
+		return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, plan, nil)
 	})
 	if o.markdown {
 		fmt.Fprint(p.out, page.Text(planview.MostCharacters))
@@ -84,13 +77,12 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 
 // declaration is the output of show for a sale.
 type declaration struct {
-	FormatVersion int             `json:"formatVersion"`
-	Sale          string          `json:"sale"`
-	Generation    uint64          `json:"generation"`
-	Declaration   json.RawMessage `json:"declaration"` // as stored in the ledger and compared by plans
-	Document      string          `json:"document"`    // YAML
-	Run           int64           `json:"run"`
-	Destroyed     bool            `json:"destroyed,omitempty"` // the run is destroyed
+	Sale        string          `json:"sale"`
+	Generation  uint64          `json:"generation"`
+	Declaration json.RawMessage `json:"declaration"` // as stored in the ledger and compared by plans
+	Document    string          `json:"document"`    // YAML
+	Run         int64           `json:"run"`
+	Destroyed   bool            `json:"destroyed,omitempty"` // the run is destroyed
 }
 
 func (p *program) show(ctx context.Context, o showOptions) error {
@@ -182,5 +174,5 @@ func newDeclaration(name string, sale *ledger.Sale, local spec.Sale) (*declarati
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
-	return &declaration{formatVersion, name, sale.Generation(), stored, string(document), sale.Run(), sale.Destroyed()}, nil
+	return &declaration{name, sale.Generation(), stored, string(document), sale.Run(), sale.Destroyed()}, nil
 }

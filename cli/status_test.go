@@ -299,16 +299,14 @@ func TestApplyViewOfWhatIsLeft(t *testing.T) {
 	result := &apply.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}
 	plan := &planner.Plan{Sale: "tickets", Summary: planner.Summary{Create: 7}, Warnings: []string{"lock node b:1 cannot be used"}}
 	c := newCapture()
-	c.applyView(true).Applied(spec.Sale{Name: "tickets"}, plan, result)
+	c.applied(plan, result, true, nil)
 	want := `{"formatVersion":1,"sale":"tickets","uid":"","generation":1,"changed":true,"summary":{"create":6,"update":0,"delete":0},` +
 		`"shortfall":0,"unmarked":["b:1"],"warnings":["lock node b:1 cannot be used"]}` + "\n"
 	if got := c.out.String(); got != want {
 		t.Errorf("it says %s", got)
 	}
 	result.Changed = false
-	c = newCapture()
-	c.applyView(false).Applied(spec.Sale{Name: "tickets"}, plan, result)
-	if got := c.out.String(); got != "" {
+	if got := c.appliedText(plan, result); got != "" {
 		t.Errorf("it says %q, where nothing was done and not all is", got)
 	}
 }

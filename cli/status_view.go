@@ -55,105 +55,16 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	terminal.WriteWarnings(p.out, c, append(warnings, s.problems()...), all)
 	fmt.Fprintln(p.out)
 	p.processesText(s, c)
-	switch {
-	case len(s.Shards) == 0:
-	case len(s.Shards) > terminal.FoldBeyond && !all:
-		p.foldedShardsText(s, c)
-		p.foldedListsText(s.Status, c)
-		terminal.ListsAll(p.out, c, "shard")
-		fmt.Fprintln(p.out)
-	default:
-		p.shardsText(s, c)
-		p.listsText(s.Status, c)
+	if len(s.Shards) > 0 {
+		fold := len(s.Shards) > terminal.FoldBeyond && !all
+		p.shardsText(s, c, fold)
+		p.listsText(s.Status, fold)
+		if fold {
+			terminal.ListsAll(p.out, c, "shard")
+		}
 		fmt.Fprintln(p.out)
 	}
 	p.nodesText(s.Status, c)
-}
-
-func (p *program) shardsText(s *saleStatus, c terminal.Palette) {
-	head := []string{"shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold"}
-	loads := len(s.Ownership) > 0 // otherwise loads are unknown
-	if loads {
-		head = append(head, ">claims/s")
-	}
-	shards := terminal.NewTable(append(head, "")...)
-	for _, shard := range s.Shards {
-		lease := "-"
-		if shard.LeaseLeftSeconds > 0 {
-			lease = leaseText(shard.LeaseLeftSeconds)
-		}
-		cells := []any{shard.Shard, orDash(shard.Owner), lease}
-		if shard.Error != "" {
-			cells = append(cells, "-", "-", "-", "-", "-", "-")
-		} else {
-			cells = append(cells, shard.Slot, shard.Generation,
-				grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold))
-		}
-		if loads {
-			load, _ := s.load(shard.Shard)
-			cells = append(cells, load)
-		}
-		shards.Row(append(cells, s.shardState(shard, c))...)
-	}
-	shards.Write(p.out, "  ", c.Dim)
-}
-
-func leaseText(seconds float64) string { return fmt.Sprintf("%.1f s", seconds) }
-
-// shardState describes the state of a shard beside its numbers.
-func (s *saleStatus) shardState(shard current.ShardStatus, c terminal.Palette) string {
-	switch _, busy := s.load(shard.Shard); {
-	case shard.Error != "" && (shard.Stalled == nil || shard.Error != current.NotRead):
-		return shard.Error
-	case shard.Stalled != nil:
-		return "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
-	case busy:
-		return c.Yellow("busier than the others")
-	}
-	return ""
-}
-
-// listsText prints the lists of the shards, if there are any.
-func (p *program) listsText(s *current.Status, c terminal.Palette) {
-	lists := terminal.NewTable("list", "node", "state", ">left", ">to drain", ">fill", "")
-	for _, shard := range s.Shards {
-		l := shard.List
-		switch {
-		case l == nil:
-		case l.Error != "":
-			lists.Row(shard.Shard, l.Node, l.State, "-", "-", "-", l.Error)
-		default:
-			toDrain := "-"
-			if shard.Phase == ledger.PhaseOpen {
-				toDrain = grouped(undrained(shard))
-			}
-			lists.Row(shard.Shard, l.Node, l.State, grouped(l.Left), toDrain, l.Fill, listNote(shard))
-		}
-	}
-	if !lists.Empty() {
-		fmt.Fprintln(p.out)
-		lists.Write(p.out, "  ", c.Dim)
-	}
-}
-
-// undrained returns the number of batches of a shard's list that the ledger may lack. Of a
-// shard that is not open the ledger has all, and the next fill deletes them.
-func undrained(shard current.ShardStatus) int64 {
-	if shard.Phase != ledger.PhaseOpen {
-		return 0
-	}
-	return shard.List.Entries
-}
-
-// listNote describes the state of a shard's list beside its numbers.
-func listNote(shard current.ShardStatus) string {
-	switch l := shard.List; {
-	case l.Error != "":
-		return l.Error
-	case l.Token > l.Fill && shard.Phase == ledger.PhaseOpen:
-		return fmt.Sprintf("fill %d is under way", l.Token)
-	}
-	return ""
 }
 
 func (p *program) nodesText(s *current.Status, c terminal.Palette) {

@@ -49,16 +49,15 @@ func warningsOf(s spec.Sale) []string {
 
 func (p *program) validJSON(s spec.Sale) {
 	p.emit(struct {
-		FormatVersion int    `json:"formatVersion"`
-		Sale          string `json:"sale"`
-		File          string `json:"file"`
-		Valid         bool   `json:"valid"`
+		Sale  string `json:"sale"`
+		File  string `json:"file"`
+		Valid bool   `json:"valid"`
 
 		Labels      map[string]string `json:"labels,omitempty"`
 		Annotations map[string]string `json:"annotations,omitempty"`
 
 		Warnings []string `json:"warnings,omitempty"`
-	}{formatVersion, s.Name, s.File, true, s.Labels, s.Annotations, warningsOf(s)})
+	}{s.Name, s.File, true, s.Labels, s.Annotations, warningsOf(s)})
 }
 
 func (p *program) schemaCommand() *urfave.Command {

@@ -26,19 +26,18 @@ func (p *program) versionCommand() *urfave.Command {
 
 // build describes the build of this program.
 type build struct {
-	FormatVersion int    `json:"formatVersion"`
-	Version       string `json:"version"` // a tag, or "devel"
-	Commit        string `json:"commit,omitempty"`
-	Modified      bool   `json:"modified,omitempty"` // changed since the commit
-	Go            string `json:"go"`
-	Platform      string `json:"platform"`
+	Version  string `json:"version"` // a tag, or "devel"
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // changed since the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
 }
 
 // builtFrom reads the build information that the go command stored in the binary.
 func builtFrom() build {
 	b := build{
-		FormatVersion: formatVersion, Version: "devel",
-		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Version: "devel",
+		Go:      runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -85,7 +85,7 @@ func arrivals(calls []rehearse.Call) figure {
 // drawFairness shows whether the time of an entry affected who won.
 func (p *Page) drawFairness() (s section, ok bool) {
 	l := p.Ledger
-	if !l.isDraw() || len(l.claims) == 0 || len(l.claims) == int(l.States[ledger.StateEntered]) {
+	if !l.IsDraw() || len(l.claims) == 0 || len(l.claims) == int(l.States[ledger.StateEntered]) {
 		return s, false
 	}
 	won := series{Name: "winners", Class: "c1"}

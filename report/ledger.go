@@ -163,16 +163,16 @@ func (l *Ledger) usersOf(s *ledger.State) {
 	}
 }
 
-// begin returns the time of the first claim; zero if there is none.
-func (l *Ledger) begin() time.Time {
+// Begin returns the time of the first claim; zero if there is none.
+func (l *Ledger) Begin() time.Time {
 	if len(l.claims) == 0 {
 		return time.Time{}
 	}
 	return time.UnixMicro(l.claims[0].us).UTC()
 }
 
-// took returns the time from the first to the last claim.
-func (l *Ledger) took() time.Duration {
+// Took returns the time from the first to the last claim.
+func (l *Ledger) Took() time.Duration {
 	if len(l.claims) == 0 {
 		return 0
 	}
@@ -184,8 +184,8 @@ func (l *Ledger) since(us int64) time.Duration {
 	return time.Duration(us-l.claims[0].us) * time.Microsecond
 }
 
-// isDraw reports whether claims are entries.
-func (l *Ledger) isDraw() bool { return l.Settings.GetDraw() }
+// IsDraw reports whether claims are entries.
+func (l *Ledger) IsDraw() bool { return l.Settings.GetDraw() }
 
 // isHeld reports whether claims are, or were, held until paid.
 func (l *Ledger) isHeld() bool {

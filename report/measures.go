@@ -34,9 +34,9 @@ func AuditValues(a *audit.Report, l *Ledger) threshold.Values {
 		"claims": float64(l.Claims), "expired": float64(a.Expired), "cancelled": float64(a.Cancelled),
 		"refunded": float64(a.Refunded), "refunds_due": float64(a.RefundsDue),
 		"problems": float64(len(a.Problems)), "warnings": float64(len(a.Warnings)),
-		"duration": float64(l.took()) / float64(time.Millisecond),
+		"duration": float64(l.Took()) / float64(time.Millisecond),
 	}
-	if took := l.took(); took > 0 {
+	if took := l.Took(); took > 0 {
 		of["rate"] = float64(l.Claims) / took.Seconds()
 	}
 	return threshold.Values{Of: of}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -48,22 +49,28 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
-var page = template.Must(template.New("page").Parse(pageHTML))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"count":   func(n any, noun string) string { return spec.Count(whole(n), noun) },
+	"grouped": func(n any) string { return spec.Grouped(whole(n)) },
+	"clock":   clock, "lasting": lasting, "micros": time.UnixMicro, "milliseconds": threshold.Milliseconds, "seconds": seconds, "sentence": sentence,
+}).Parse(pageHTML))
+
+// whole converts a number of any type.
+func whole(n any) int64 { return reflect.ValueOf(n).Convert(reflect.TypeFor[int64]()).Int() }
 
 // Write writes the page. Its size does not depend on the number of claims.
 func (p *Page) Write(w io.Writer) error {
 	sum := sha256.Sum256([]byte(pageCSS))
+	a := p.Audit
 	v := view{
-		Style: template.CSS(pageCSS), StyleHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
-		Version: p.Version, At: clock(p.At),
+		Page: p, Style: template.CSS(pageCSS), StyleHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
+		Hours: hours(p.Sale), Ways: ways(p.Sale), Course: p.course(), Shards: p.shards(),
+		Accounted: a.Sold+a.Held+a.Available+a.InFlight == a.Stock,
 	}
 	v.Good, v.Verdict = p.verdict()
-	v.Tiles, v.Facts = p.tiles(), p.facts()
-	v.Title = "Sale " + p.Sale.Name
-	if p.Rehearsal != nil {
-		v.Title = "Rehearsal of " + p.Sale.Name
-	}
-	v.Sections = p.sections()
+	p.Sale.About.Each(func(key, text string) {
+		v.About = append(v.About, fact{strings.ToUpper(key[:1]) + key[1:], text})
+	})
 	var b bytes.Buffer
 	if err := page.Execute(&b, v); err != nil {
 		return fmt.Errorf("making the report: %w", err)
@@ -74,16 +81,17 @@ func (p *Page) Write(w io.Writer) error {
 
 // view is the input of the page's template.
 type view struct {
+	*Page
 	Style     template.CSS
 	StyleHash string
-	Version   string
-	At        string
-	Title     string
 	Good      bool
 	Verdict   string
-	Tiles     []fact
-	Facts     []fact
-	Sections  []section
+	About     []fact
+	Hours     string
+	Ways      string
+	Course    []section // course of the sale
+	Shards    section
+	Accounted bool // each unit is somewhere
 }
 
 type fact struct{ Name, Value string }
@@ -125,88 +133,6 @@ func (p *Page) verdict() (good bool, words string) {
 	return true, sentence(strings.Join(right, "; "))
 }
 
-// tiles returns the most important figures.
-func (p *Page) tiles() []fact {
-	a := p.Audit
-	tiles := []fact{{fmt.Sprintf("of %s sold", spec.Count(a.Stock, "unit")), spec.Grouped(a.Sold)}}
-	if a.Held > 0 {
-		tiles = append(tiles, fact{"units held", spec.Grouped(a.Held)})
-	}
-	if m := a.Packets; m != nil {
-		tiles = append(tiles, fact{fmt.Sprintf("of %s %s given", m.Total, m.Currency), m.Granted})
-	}
-	if r := p.Rehearsal; r != nil {
-		l := r.LatencyMs
-		return append(tiles,
-			fact{"requests from " + spec.Count(r.Users, "buyer"), spec.Grouped(r.Requests)},
-			fact{"answers a second", spec.Grouped(int64(r.ThroughputPerSecond))},
-			fact{"half of the answers within", threshold.Milliseconds(l.P50)},
-			fact{"99% of the answers within", threshold.Milliseconds(l.P99)},
-		)
-	}
-	claims := "claims accepted"
-	if p.Ledger.isDraw() {
-		claims = "entries"
-	}
-	tiles = append(tiles, fact{claims, spec.Grouped(p.Ledger.Claims)}, fact{"users with units", spec.Grouped(a.Users)})
-	if p.Ledger.Claims > 1 {
-		tiles = append(tiles, fact{"from the first to the last", lasting(p.Ledger.took())})
-	}
-	return tiles
-}
-
-// facts returns the identity and the declaration of the sale.
-func (p *Page) facts() (facts []fact) {
-	add := func(name, value string) { facts = append(facts, fact{name, value}) }
-	l, s := p.Ledger, p.Sale
-	if r := p.Rehearsal; r != nil {
-		add("Rehearsed on", fmt.Sprintf("%s, a throwaway copy, %s", p.Backend, clock(p.At)))
-		add("Crowd", fmt.Sprintf("%s, %s at once, seed %d", spec.Count(r.Users, "buyer"), spec.Grouped(p.Concurrency), p.Seed))
-		add("Took", lasting(time.Duration(r.DurationSeconds*float64(time.Second))))
-	} else {
-		add("Backend", p.Backend)
-		add("Run", fmt.Sprintf("%s, generation %d, %s", p.Audit.UID, l.Generation, l.Phase))
-		if begin := l.begin(); !begin.IsZero() {
-			add("First claim", clock(begin)+afterOpening(begin, l.Settings.GetOpensAtUs()))
-			add("Last claim", clock(begin.Add(l.took())))
-		}
-	}
-	declared := fmt.Sprintf("%s in %s, at most %s a user", spec.Count(s.Stock, "unit"), spec.Count(s.LockCount, "shard"), spec.Grouped(s.PerUserLimit))
-	if s.Partial {
-		declared += ", partly if need be"
-	}
-	add("Declared", declared)
-	s.About.Each(func(key, text string) { add(strings.ToUpper(key[:1])+key[1:], text) })
-	if h := hours(s); h != "" {
-		add("Hours", h)
-	}
-	var ways []string
-	if s.Draw != nil {
-		ways = append(ways, "a draw")
-	}
-	if red := s.RedPacket; red != nil {
-		ways = append(ways, fmt.Sprintf("red packets of %s %s, split %s", red.Format(red.Total), red.Currency, red.Split))
-	}
-	if pay := s.Payment; pay != nil {
-		ways = append(ways, fmt.Sprintf("held until paid: %s", rehearse.NewTerms(*pay)))
-	}
-	if n := len(s.Rules); n > 0 {
-		ways = append(ways, spec.Count(n, "rule"))
-	}
-	if len(ways) > 0 {
-		add("Units go", strings.Join(ways, "; "))
-	}
-	return facts
-}
-
-// afterOpening describes the time from the opening to the first claim.
-func afterOpening(begin time.Time, opensAtUs int64) string {
-	if opensAtUs == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %s after it opened", lasting(begin.Sub(time.UnixMicro(opensAtUs))))
-}
-
 // hours describes the declared hours of a sale; "" if it has none.
 func hours(s spec.Sale) string {
 	var words []string
@@ -217,4 +143,22 @@ func hours(s spec.Sale) string {
 		words = append(words, "closes at "+clock(s.ClosesAt))
 	}
 	return strings.Join(words, ", ")
+}
+
+// ways describes how units are sold; "": to whoever asks first.
+func ways(s spec.Sale) string {
+	var ways []string
+	if s.Draw != nil {
+		ways = append(ways, "a draw")
+	}
+	if red := s.RedPacket; red != nil {
+		ways = append(ways, fmt.Sprintf("red packets of %s %s, split %s", red.Format(red.Total), red.Currency, red.Split))
+	}
+	if s.Payment != nil {
+		ways = append(ways, fmt.Sprintf("held until paid: %s", rehearse.NewTerms(*s.Payment)))
+	}
+	if n := len(s.Rules); n > 0 {
+		ways = append(ways, spec.Count(n, "rule"))
+	}
+	return strings.Join(ways, "; ")
 }

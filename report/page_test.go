@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
+	"salectl/draw"
 	"salectl/report/threshold"
 	"salectl/spec"
 )
@@ -100,5 +101,33 @@ func TestAPageOfNothing(t *testing.T) {
 	p.Ledger, p.Audit = NewLedger(sale, []*ledger.State{s.State, ledger.NewState("lost")}), &audit.Report{OK: true, Stock: 10, Available: 10}
 	if text := written(t, p); !strings.Contains(text, "The ledger has no claim.") || strings.Contains(text, "NaN") {
 		t.Error(text)
+	}
+}
+
+// TestSectionsOfTheAudit holds the sections that only some sales have.
+func TestSectionsOfTheAudit(t *testing.T) {
+	p := sample(t)
+	for _, id := range []string{"holds", "draw", "packets", "thresholds"} {
+		if strings.Contains(written(t, p), `id="`+id+`"`) {
+			t.Errorf("the page has a section of %s", id)
+		}
+	}
+	p.Audit.Outcomes = ledger.Outcomes{Confirmed: 1234}
+	p.Audit.HoldTimes = &audit.HoldTimes{Holds: 2, P50: .5, P90: 1, P99: 2, Max: 60}
+	p.Audit.Draw = &draw.Report{OK: true, Revealed: true, Entries: 50, Winners: 10, Awarded: 9, Lapsed: 1, Notes: []string{"noted"}, Beacon: &draw.Beacon{Name: "quicknet", Round: "7"}}
+	p.Audit.Packets = &audit.Packets{Total: "10.00", Currency: "CNY", Packets: 10, Granted: "4.00", Taken: 4, Left: "6.00"}
+	p.Thresholds = []threshold.Result{{Threshold: "sold==4", OK: true, Measured: 4}}
+	text := written(t, p)
+	for _, want := range []string{
+		"<dd>half of them up to 500 ms, 90% up to 1.00 s, 99% up to 2.00 s, the longest 1 min 0 s; 2 holds that ended</dd>",
+		`<tr><td>paid</td><td class="n">1,234</td></tr>`,
+		"<dd>9 units; 1 award came to nothing, 0 still to be made</dd>", "<dd>quicknet, round 7</dd>", `<p class="soft">noted</p>`,
+		`<td>The draw works out again from what was published</td><td>0 problems</td><td class="good">ok</td>`,
+		"<dd>4.00 CNY in 4 packets</dd>", "<li><b>4.00</b><span>of 10.00 CNY given</span></li>",
+		`<tr><td>sold==4</td><td class="n">4</td><td class="good">ok</td></tr>`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %s:\n%s", want, text[strings.Index(text, "<body>"):])
+		}
 	}
 }

@@ -12,9 +12,7 @@ import (
 type section struct {
 	ID, Title string
 	Says      []string // paragraphs
-	Facts     []fact
 	Table     *table
-	Problems  []string
 	Figures   []figure
 	Notes     []string // paragraphs at the end
 }
@@ -39,7 +37,10 @@ type column struct {
 	Right bool
 }
 
-type cell struct{ Text, Class string }
+type cell struct {
+	Text  string
+	Right bool
+}
 
 func newTable(name string, head ...string) *table {
 	t := &table{Name: name}
@@ -54,22 +55,12 @@ func newTable(name string, head ...string) *table {
 func (t *table) row(cells ...any) {
 	var row []cell
 	for i, c := range cells {
-		one := cell{Text: fmt.Sprint(c)}
-		switch v := c.(type) {
-		case int:
-			one.Text = spec.Grouped(v)
-		case int64:
-			one.Text = spec.Grouped(v)
-		case bool:
-			one = cell{"ok", "good"}
-			if !v {
-				one = cell{"failed", "bad"}
-			}
+		text := fmt.Sprint(c)
+		switch c.(type) {
+		case int, int64:
+			text = spec.Grouped(whole(c))
 		}
-		if t.Head[i].Right {
-			one.Class = "n"
-		}
-		row = append(row, one)
+		row = append(row, cell{text, t.Head[i].Right})
 	}
 	t.Rows = append(t.Rows, row)
 }

@@ -26,9 +26,9 @@ func (p *Page) units() (s section, ok bool) {
 		s.Says = []string{"The ledger has no claim."}
 		return s, true
 	}
-	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first claim, at %s.", clock(l.begin()))}
-	if l.isDraw() {
-		s.Says[0] = fmt.Sprintf("By the ledger. Times count from the first entry, at %s.", clock(l.begin()))
+	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first claim, at %s.", clock(l.Begin()))}
+	if l.IsDraw() {
+		s.Says[0] = fmt.Sprintf("By the ledger. Times count from the first entry, at %s.", clock(l.Begin()))
 	}
 	if len(l.changes) > 0 {
 		times := make([]time.Duration, len(l.changes))
@@ -128,7 +128,7 @@ func (l *Ledger) claimsFigure(w window) figure {
 		}
 	}
 	noun, accepted := "claims", "accepted"
-	if l.isDraw() {
+	if l.IsDraw() {
 		noun, accepted = "entries", "taken"
 	}
 	most := highest(all, w.n)

@@ -28,18 +28,21 @@ func (r Reason) String() string {
 	return [...]string{"satisfied", "denied", "missing_attribute", "too_costly", "evaluation_failed"}[r]
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
 // Finding is the result of a rule that is not satisfied.
 type Finding struct {
-	Rule   string // its name
-	Index  int    // index of the rule, from 0
-	Reason Reason
+	Rule   string `json:"-"` // its name
+	Index  int    `json:"-"` // index of the rule, from 0
+	Reason Reason `json:"result"`
 	// Message is for the buyer: one line of at most MaxMessage bytes.
-	Message string
+	Message string `json:"message,omitempty"`
 	// Detail is for the operator: the error of a failed evaluation.
-	Detail string
+	Detail string `json:"detail,omitempty"`
 	// MessageErr is the error of evaluating messageExpression, or nil. With an error, Message is
 	// that of the declaration.
-	MessageErr error
+	MessageErr error `json:"-"`
 }
 
 // Verdict is the decision of all rules about a claim.

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"errors"
+
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -17,29 +19,29 @@ type Explanation struct {
 
 // RuleResult is the result of one rule.
 type RuleResult struct {
-	Name      string
-	Enforce   spec.Enforce
-	Require   string  // the expression
-	Finding   Finding // with the reason Satisfied if the rule is satisfied
-	Values    []NamedValue
-	Cost      uint64 // of this evaluation, in units of CEL, including variables and message
-	WorstCost uint64 // worst case of require with its variables
+	Name      string       `json:"name"`
+	Enforce   spec.Enforce `json:"enforce"`
+	Require   string       `json:"require"` // the expression
+	Finding                // with the reason Satisfied if the rule is satisfied
+	Values    []NamedValue `json:"values"`
+	Cost      uint64       `json:"cost"`      // of this evaluation, in units of CEL, including variables and message
+	WorstCost uint64       `json:"worstCost"` // worst case of require with its variables
 }
 
 // PriorityResult is the priority of a claim.
 type PriorityResult struct {
-	Expression string
-	Value      string // in CEL notation; empty if Err is set
-	Err        error  // a *PriorityError
-	Values     []NamedValue
-	Cost       uint64
-	WorstCost  uint64
+	Expression string         `json:"expression"`
+	Value      string         `json:"value,omitempty"` // in CEL notation; empty if Err is set
+	Err        *PriorityError `json:"error,omitempty"`
+	Values     []NamedValue   `json:"values"`
+	Cost       uint64         `json:"cost"`
+	WorstCost  uint64         `json:"worstCost"`
 }
 
 // NamedValue is a value that an expression reads, such as user.level.
 type NamedValue struct {
-	Name  string
-	Value string // in CEL notation, or "missing", or the error of a variable
+	Name  string `json:"name"`
+	Value string `json:"value"` // in CEL notation, or "missing", or the error of a variable
 }
 
 // Explain evaluates each rule separately, so that the cost of a variable counts for each rule that
@@ -75,7 +77,7 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 	e.counts = true
 	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.worst(s.priority)}
 	if _, err := s.Priority(in); err != nil {
-		p.Err = err
+		p.Err, _ = errors.AsType[*PriorityError](err)
 	} else if val, err := e.evaluate(s.priority); err == nil {
 		p.Value = show(val)
 	}
@@ -88,7 +90,7 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 // then those of the variables.
 func (e *evaluation) named(x *expression) []NamedValue {
 	used := e.set.used(x)
-	var values []NamedValue
+	values := []NamedValue{}
 	seen := map[string]bool{}
 	read := func(x *expression) {
 		for _, name := range x.reads {

@@ -12,10 +12,10 @@ import (
 
 // Purchase is what a user bought in one run of a sale.
 type Purchase struct {
-	Sale  string
-	Run   string // uid of the run; hidden from rules
-	Units int64
-	At    time.Time // time of the last of them
+	Sale  string    `json:"sale"`
+	Run   string    `json:"run"` // uid of the run; hidden from rules
+	Units int64     `json:"units"`
+	At    time.Time `json:"at"` // time of the last of them
 }
 
 // Histories provides the purchases of users in other sales. All methods are safe for concurrent use.

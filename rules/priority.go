@@ -64,3 +64,8 @@ type PriorityError struct {
 }
 
 func (e *PriorityError) Error() string { return "priority: " + e.Detail }
+
+// MarshalText implements encoding.TextMarshaler.
+func (e *PriorityError) MarshalText() ([]byte, error) {
+	return []byte(e.Reason.String() + ": " + e.Detail), nil
+}

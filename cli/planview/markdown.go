@@ -131,59 +131,84 @@ func mdCut(lines []string, most int, others, noun string) []string {
 
 func mdLength(text string) int { return len(utf16.Encode([]rune(text))) }
 
-// mdSection is a part of a page that is written shorter, or omitted, if the page is too long.
-type mdSection struct {
-	sale  int                   // from 1; 0: it concerns no single sale
-	write func(most int) string // writes it with lists of at most most lines
-	text  string
-	level int // of mdLevels; len(mdLevels): omitted
-}
-
-// mdLevels are the maximum lengths of the lists of a section, from complete to short.
-var mdLevels = []int{math.MaxInt, 400, mdFew, 0}
-
 // mdFew is the length to which lists are cut that no section can do without.
 const mdFew = 40
 
 // mdTail is the room for the last line of a page that was cut.
 const mdTail = 1000
 
-// mdPage joins sections between head and foot to a page of at most most characters. If that
-// takes shorter sections, from the last on, leftOut returns the last line, of at most mdTail
-// characters.
-func mdPage(head string, sections []*mdSection, foot string, most int, leftOut func([]*mdSection) string) string {
-	length := mdLength(head) + mdLength(foot)
-	for _, s := range sections {
-		s.text = s.write(mdLevels[0])
-		length += mdLength(s.text)
-	}
-	if length > most {
-		foot += leftOut(mdShorten(sections, length-most+mdTail))
-	}
-	var page strings.Builder
-	page.WriteString(head)
-	for _, s := range sections {
-		page.WriteString(s.text)
-	}
-	return page.String() + foot
+// mdSection is a part of a page that is written shorter, or omitted, if the page is too long.
+type mdSection struct {
+	sale  string                // "": it concerns no single sale
+	write func(most int) string // writes it with lists of at most most lines
 }
 
-// mdShorten makes sections shorter by excess characters in total, and returns them.
-func mdShorten(sections []*mdSection, excess int) []*mdSection {
-	for level := 1; level <= len(mdLevels); level++ {
-		for _, s := range slices.Backward(sections) {
-			if excess <= 0 {
-				return sections
-			}
-			shorter := ""
-			if level < len(mdLevels) {
-				shorter = s.write(mdLevels[level])
-			}
-			if shorter != s.text {
-				excess -= mdLength(s.text) - mdLength(shorter)
-				s.text, s.level = shorter, level
-			}
-		}
+// mdPage joins sections between head and foot to a page of at most most characters. If that
+// takes shorter sections, the last line describes them; how is the command that prints all.
+func mdPage(head string, sections []mdSection, foot string, most int, how string) string {
+	room := most - mdLength(head) - mdLength(foot)
+	texts, length := make([]string, len(sections)), 0
+	for i, s := range sections {
+		texts[i] = s.write(math.MaxInt)
+		length += mdLength(texts[i])
 	}
-	return sections
+	if length > room {
+		foot += mdShorten(sections, texts, room-mdTail) + how + " prints all.\n"
+	}
+	return head + strings.Join(texts, "") + foot
+}
+
+// mdShorten makes complete sections shorter until they fit into the room, and describes what
+// they lack. An early section leaves later ones no more than the room for their shortest texts.
+func mdShorten(sections []mdSection, texts []string, room int) string {
+	least, rest := make([]int, len(sections)), 0
+	for i, s := range sections {
+		least[i] = mdLength(s.write(0))
+		rest += least[i]
+	}
+	lacks := "\n**This is cut to what a comment may have.** "
+	general := false
+	var whole, partly []string
+	for i, s := range sections {
+		rest -= least[i]
+		text := texts[i]
+		for _, most := range []int{400, mdFew, 0} {
+			if mdLength(text) <= room-rest {
+				break
+			}
+			text = s.write(most)
+		}
+		length := mdLength(text)
+		switch {
+		case length > room:
+			text, length, whole = "", 0, append(whole, s.sale)
+		case text == texts[i]:
+		case length == least[i]:
+			partly = append(partly, s.sale)
+		}
+		general = general || s.sale == "" && text != texts[i]
+		texts[i], room = text, room-length
+	}
+	if general {
+		lacks += "Not all that is of no one sale is told. "
+	}
+	return lacks + mdSales("Left out as a whole", whole) + mdSales("Without their resources", partly)
+}
+
+// mdSales lists the sales of sections, as many as fit into a part of the last line.
+func mdSales(what string, sales []string) string {
+	const most = mdTail / 4
+	sales = slices.DeleteFunc(sales, func(sale string) bool { return sale == "" })
+	text := ""
+	for i, sale := range sales {
+		if sale = mdCode(sale); len(text)+len(sale) > most {
+			text += fmt.Sprintf(", and %d more", len(sales)-i)
+			break
+		}
+		text += ", " + sale
+	}
+	if text == "" {
+		return ""
+	}
+	return what + ": " + text[len(", "):] + ". "
 }

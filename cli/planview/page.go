@@ -89,30 +89,30 @@ func executed(name string, data any) string {
 
 // Text returns the page, of at most most characters.
 func (g *Page) Text(most int) string {
-	var sections []*mdSection
-	section := func(sale int, write func(most int) string) {
-		sections = append(sections, &mdSection{sale: sale, write: write})
+	var sections []mdSection
+	section := func(sale string, write func(most int) string) {
+		sections = append(sections, mdSection{sale, write})
 	}
 	if len(g.troubles) > 0 {
-		section(0, g.troublesText)
+		section("", g.troublesText)
 	}
 	if len(g.parts) > 1 {
-		section(0, g.overview)
+		section("", g.overview)
 	}
 	foot := ""
-	for i, part := range g.parts {
+	for _, part := range g.parts {
 		switch {
 		case part.trouble != "" || !part.plan.Empty() || len(part.plan.Warnings) > 0:
-			section(i+1, part.text)
+			section(part.sale.Name, part.text)
 		case len(g.parts) == 1:
-			section(0, func(int) string { return NothingToDo(part.plan) + "\n\n" })
+			section("", func(int) string { return NothingToDo(part.plan) + "\n\n" })
 		}
 		if part.trouble == "" && !part.plan.Empty() {
 			foot = "Claims do not touch a plan. Whatever else changes a sale before its plan is carried out makes the plan stale: it is refused then, with exit code 5, and nothing is changed.\n"
 		}
 	}
 	for _, u := range g.strays {
-		section(0, func(most int) string {
+		section("", func(most int) string {
 			var names []string
 			for _, name := range u.Undeclared {
 				names = append(names, "- "+mdCode(name))
@@ -120,7 +120,11 @@ func (g *Page) Text(most int) string {
 			return executed("strays", strays{Place: u.Place, Undeclared: mdCut(names, max(most, mdFew), "- and %s", "sale")})
 		})
 	}
-	return mdPage(g.marker()+"## "+g.heading()+"\n\n", sections, foot, most, g.leftOut)
+	how := mdCode(g.how)
+	if len(how) > mdTail/4 {
+		how = "The command without `--markdown`"
+	}
+	return mdPage(g.marker()+"## "+g.heading()+"\n\n", sections, foot, most, how)
 }
 
 // troublesText describes the errors that concern no single sale.
@@ -299,50 +303,4 @@ func facts(plan *planner.Plan, most int) []string {
 // troubleLines returns at most most lines of the text of an error.
 func troubleLines(text string, most int) []string {
 	return mdCut(mdLines(text), most, "… and %s", "line")
-}
-
-// leftOut returns the last line of a page that was cut.
-func (g *Page) leftOut(sections []*mdSection) string {
-	text := "\n**This is cut to what a comment may have.** "
-	var whole, partly []int // sales
-	told := true
-	for _, s := range sections {
-		switch {
-		case s.sale == 0:
-			told = told && s.level == 0
-		case s.level == len(mdLevels):
-			whole = append(whole, s.sale)
-		case mdLevels[s.level] == 0:
-			partly = append(partly, s.sale)
-		}
-	}
-	if !told {
-		text += "Not all that is of no one sale is told. "
-	}
-	if len(whole) > 0 {
-		text += "Left out as a whole: " + g.names(whole) + ". "
-	}
-	if len(partly) > 0 {
-		text += "Without their resources: " + g.names(partly) + ". "
-	}
-	how := mdCode(g.how)
-	if len(how) > mdTail/4 {
-		how = "The command without `--markdown`"
-	}
-	return text + how + " prints all.\n"
-}
-
-// names lists the sales of sections, as many as fit into a part of the last line.
-func (g *Page) names(sections []int) string {
-	const most = mdTail / 4
-	var names []string
-	for _, i := range sections {
-		name := mdCode(g.parts[i-1].sale.Name)
-		if len(strings.Join(names, ", "))+len(name) > most {
-			names = append(names, fmt.Sprintf("and %d more", len(sections)-len(names)))
-			break
-		}
-		names = append(names, name)
-	}
-	return strings.Join(names, ", ")
 }

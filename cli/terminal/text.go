@@ -33,9 +33,6 @@ func (t *Table) Row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// Empty reports whether the table has no rows.
-func (t *Table) Empty() bool { return len(t.rows) == 0 }
-
 // Write prints the table, each line indented. dress formats the head.
 func (t *Table) Write(w io.Writer, indent string, dress func(string) string) {
 	widths := make([]int, len(t.head))

@@ -10,9 +10,6 @@ import (
 	"salectl/report/threshold"
 )
 
-// FormatVersion is the version of a Report's JSON.
-const FormatVersion = 1
-
 // ErrViolated reports that buyers saw a broken promise.
 var ErrViolated = errors.New("the answers break what was promised to buyers")
 
@@ -22,9 +19,8 @@ const maxViolations = 20
 
 // Report is the result of a rehearsal.
 type Report struct {
-	FormatVersion int    `json:"formatVersion"`
-	Sale          string `json:"sale"`
-	Backend       string `json:"backend"` // set by the caller
+	Sale    string `json:"sale"`
+	Backend string `json:"backend"` // set by the caller
 
 	Users    int `json:"users"`
 	Requests int `json:"requests"` // claims, each counted once
@@ -91,7 +87,6 @@ func (r *Report) Verdict() error {
 // report summarizes the results of all workers.
 func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Report {
 	r := &Report{
-		FormatVersion:   FormatVersion,
 		Sale:            d.Sale,
 		Users:           d.Users,
 		Requests:        d.total + len(left.came),

@@ -16,7 +16,7 @@ func (auditLine) String() string { return "ok: 100 of 100 sold" }
 
 func sample() *Report {
 	return &Report{
-		FormatVersion: 1, Sale: "movie", Backend: "embedded", Users: 2000, Requests: 2403, Retries: 3,
+		Sale: "movie", Backend: "embedded", Users: 2000, Requests: 2403, Retries: 3,
 		Outcomes:  map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
 		UnitsSold: 100, DurationSeconds: .112, ThroughputPerSecond: 21455.357,
 		LatencyMs:  Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2},
@@ -29,7 +29,7 @@ func TestReportJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"formatVersion":1,"sale":"movie","backend":"embedded","users":2000,"requests":2403,"retries":3,` +
+	const want = `{"sale":"movie","backend":"embedded","users":2000,"requests":2403,"retries":3,` +
 		`"outcomes":{"http_500":1,"limit_reached":48,"replayed":9,"sold":100,"sold_out":2245},"unitsSold":100,` +
 		`"durationSeconds":0.112,"throughputPerSecond":21455.357,"latencyMs":{"p50":4.211,"p99":12.5,"p999":15.01,"max":15.2},` +
 		`"violations":[],"audit":{"ok":true}}`

@@ -64,31 +64,31 @@ type Progress struct {
 
 // Result is the outcome of Run, Confirm or Destroy.
 type Result struct {
-	Sale       string
-	UID        string
-	Generation uint64 // that every shard has taken
+	Sale       string `json:"sale"`
+	UID        string `json:"uid"`
+	Generation uint64 `json:"generation,omitempty"` // that every shard has taken
 	// Changed reports whether this run changed anything: it made a table, appended to a log,
 	// repaired a marker, exported, or deleted an existing log. It is false for a plan that was
 	// carried out before. What Destroy removes from a node does not count, since the node does
 	// not report whether it existed. Beside an error, Changed is a lower bound: a call without
 	// an answer may have changed something too.
-	Changed bool
+	Changed bool `json:"changed"`
 	// Summary counts the completed actions of the plan.
-	Summary planner.Summary
+	Summary planner.Summary `json:"summary"`
 	// Shortfall is the number of units that were to be removed but were claimed first.
-	Shortfall int64
+	Shortfall int64 `json:"shortfall"`
 	// Unmarked are the lock nodes whose markers could not be written.
-	Unmarked []string
+	Unmarked []string `json:"unmarked,omitempty"`
 	// Refund is the part of a destroyed red packet that was not taken. It is nil if the sale
 	// has no red packet or is not sealed.
-	Refund *planner.Refund
+	Refund *planner.Refund `json:"refund,omitempty"`
 	// Packets is the public state of the red packet that was applied; nil if the sale has
 	// none.
-	Packets *ledger.PacketsStatus
+	Packets *ledger.PacketsStatus `json:"packets,omitempty"`
 	// Export is the path of the file that Destroy wrote or found complete.
-	Export string
+	Export string `json:"export,omitempty"`
 	// ExportDigest is the SHA-256 of the exported file, as recorded in the sale's log.
-	ExportDigest []byte
+	ExportDigest []byte `json:"-"`
 	// Warnings are failures that do not affect the result.
-	Warnings []string
+	Warnings []string `json:"warnings"`
 }

@@ -132,7 +132,7 @@ func TestStatusJSON(t *testing.T) {
 	if json.Unmarshal(b, &got) != nil || json.Unmarshal(b, &top) != nil {
 		t.Fatalf("%s", b)
 	}
-	for _, name := range []string{"formatVersion", "sale", "uid", "generation", "phase", "stock", "sold", "held", "available", "inFlight", "shards", "nodes"} {
+	for _, name := range []string{"sale", "uid", "generation", "phase", "stock", "sold", "held", "available", "inFlight", "shards", "nodes"} {
 		if _, ok := top[name]; !ok {
 			t.Errorf("no %s in %s", name, b)
 		}

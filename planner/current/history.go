@@ -16,13 +16,9 @@ import (
 
 // SaleHistory lists all decisions on a sale. They are in its own log, which destroy keeps.
 type SaleHistory struct {
-	FormatVersion int    `json:"formatVersion"` // HistoryVersion
-	Sale          string `json:"sale"`
-	Runs          []Run  `json:"runs"` // by number
+	Sale string `json:"sale"`
+	Runs []Run  `json:"runs"` // by number
 }
-
-// HistoryVersion is the version of a history's JSON.
-const HistoryVersion = 1
 
 // Run is one run of a sale. Times are RFC 3339 in UTC, by the clock of the process that
 // appended; "" if the event has not happened.
@@ -63,7 +59,7 @@ type Change struct {
 // ledger.ErrGone.
 func ReadHistory(ctx context.Context, logs ledger.Logs, name string) (*SaleHistory, error) {
 	log := spec.SaleLog(name)
-	f := &historian{Sale: ledger.NewSale(log), history: SaleHistory{FormatVersion: HistoryVersion, Sale: name}}
+	f := &historian{Sale: ledger.NewSale(log), history: SaleHistory{Sale: name}}
 	if _, err := ledger.Load(ctx, logs, log, f); err != nil {
 		return nil, fmt.Errorf("sale %s: %w: %w", name, planner.ErrStore, err)
 	}

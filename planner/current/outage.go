@@ -63,7 +63,7 @@ func (o *Outage) reason() string {
 // unknown.
 func (o *Outage) Status(uid string) *Status {
 	s := &Status{
-		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),
+		Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),
 		Shards: []ShardStatus{}, Warnings: []string{},
 	}
 	shards := make(map[int]planner.Lease)

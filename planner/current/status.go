@@ -12,17 +12,13 @@ import (
 	"salectl/spec"
 )
 
-// StatusVersion is the version of a status's JSON.
-const StatusVersion = 1
-
 // Status is a sale by its heads and lock nodes. Heads are read in sequence and may be of
 // different moments.
 type Status struct {
-	FormatVersion int    `json:"formatVersion"`
-	Sale          string `json:"sale"`
-	UID           string `json:"uid"`
-	Run           int64  `json:"run"`
-	Generation    uint64 `json:"generation"` // newest planned
+	Sale       string `json:"sale"`
+	UID        string `json:"uid"`
+	Run        int64  `json:"run"`
+	Generation uint64 `json:"generation"` // newest planned
 	spec.About
 	Applied uint64 `json:"applied"` // newest known to be on every shard
 	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
@@ -148,7 +144,7 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
 	}
 	s := &Status{
-		FormatVersion: StatusVersion, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
+		Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
 		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
 		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}

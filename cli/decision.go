@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"salectl/api"
+)
+
+// decision is the output of claim, and of claims confirm, extend, cancel and refund, with --json.
+type decision struct {
+	Outcome api.Outcome `json:"outcome,omitempty"` // "": no server gave one, see Error
+	Sale    string      `json:"sale"`
+	User    string      `json:"user,omitempty"`
+	Key     string      `json:"key,omitempty"` // of a claim, so that it can be repeated
+	// MayBeAccepted reports that an earlier attempt may have succeeded, which this answer does
+	// not decide.
+	MayBeAccepted bool   `json:"mayBeAccepted,omitempty"`
+	ID            string `json:"claim,omitempty"`
+
+	*api.Claim      // accepted, or settled as requested
+	Replayed   bool `json:"replayed,omitempty"` // it had been accepted before
+
+	// Of a refused request.
+	Detail    string      `json:"detail,omitempty"`
+	OpensAt   time.Time   `json:"opensAt,omitzero"`
+	Rule      string      `json:"rule,omitempty"`      // for not_eligible: refusing rule
+	Reason    string      `json:"reason,omitempty"`    // for not_eligible: reason
+	Claims    []api.Claim `json:"claims,omitempty"`    // of the user, for limit_reached; or the claim that the outcome is about
+	RefundDue bool        `json:"refundDue,omitempty"` // the payment bought nothing
+
+	Error    string `json:"error,omitempty"`
+	ExitCode int    `json:"exitCode,omitempty"` // of Error
+
+	wanted api.Outcome // of a settlement
+}
+
+// accepted reports whether the request has done what it was for.
+func (r *decision) accepted() bool {
+	return r.Outcome == r.wanted || r.wanted == "" && r.Outcome.Row().Exit == exitOK
+}
+
+// doubt describes what is unknown of a request that may have been accepted, and how to learn it.
+type doubt struct{ what, remedy string }
+
+// decided prints the answer to a request, and returns the error of the command.
+func (p *program) decided(r decision, a api.Answer, err error, asJSON bool, unknown doubt) error {
+	r.MayBeAccepted = a.MayBeAccepted
+	if err != nil {
+		if a.MayBeAccepted {
+			err = advised{err.Error() + ": it is unknown whether " + unknown.what, unknown.remedy, err}
+		}
+		if r.Error, r.ExitCode = err.Error(), ExitCode(err); asJSON {
+			p.emit(r)
+		}
+		return err
+	}
+	if r.Outcome = a.Outcome; r.accepted() {
+		r.Claim, r.User, r.ID, r.Replayed = &a.Claim, a.Claim.User, a.Claim.ID, a.Replayed
+	} else {
+		q := a.Problem()
+		r.Detail, r.OpensAt, r.Rule, r.Reason = q.Detail, q.OpensAt, q.Rule, q.Reason
+		r.Claims, r.RefundDue = q.Claims, q.RefundDue
+	}
+	if asJSON {
+		p.emit(r)
+	} else {
+		p.decisionText(&r, unknown)
+	}
+	if !r.accepted() {
+		return shown{&outcomeError{r.Outcome, r.Detail}}
+	}
+	return nil
+}
+
+// outcomeError reports a request that was refused.
+type outcomeError struct {
+	outcome api.Outcome
+	detail  string
+}
+
+func (e *outcomeError) Error() string { return string(e.outcome) + ": " + e.detail }
+
+func (p *program) decisionText(r *decision, unknown doubt) {
+	c := p.colours(p.out)
+	if r.accepted() {
+		note := ""
+		if r.Replayed {
+			note = " (accepted before)"
+		}
+		p.claimText(c.Green, r.Claim, note)
+		return
+	}
+	fmt.Fprintf(p.out, "%s: %s\n", c.Yellow(string(r.Outcome)), r.Detail)
+	has := "had"
+	if r.Outcome == api.LimitReached {
+		has = "has"
+	}
+	for _, c := range r.Claims {
+		fmt.Fprintf(p.out, "  %s %s %s%s%s, claim %s\n", c.User, has, unitList(c.Units), ofAsked(c.Asked), worth(&c), c.ID)
+		p.payloadLines(&c)
+	}
+	if r.RefundDue {
+		fmt.Fprintln(p.out, "  The payment bought nothing: pay it back.")
+	}
+	if r.MayBeAccepted {
+		fmt.Fprintf(p.out, "  It is unknown whether %s. %s\n", unknown.what, unknown.remedy)
+	}
+}
+
+// claimText prints a claim and the payloads of its units. dress colours its outcome.
+func (p *program) claimText(dress func(string) string, c *api.Claim, note string) {
+	outcome := dress(string(c.Outcome))
+	if c.Outcome == api.Entered {
+		fmt.Fprintf(p.out, "%s: %s into the draw of %s, claim %s%s\n", outcome, c.User, c.Sale, c.ID, note)
+		return
+	}
+	until := ""
+	if c.Outcome == api.Held && !c.HeldUntil.IsZero() {
+		until = ", to be paid until " + timeText(c.HeldUntil)
+	}
+	fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
+		outcome, unitList(c.Units), ofAsked(c.Asked), c.Sale, c.User, worth(c), until, c.ID, note)
+	p.payloadLines(c)
+}
+
+// unitList formats units as "unit 7" or "units 7, 12".
+func unitList(units []int64) string {
+	switch len(units) {
+	case 0:
+		return "no unit"
+	case 1:
+		return fmt.Sprint("unit ", units[0])
+	}
+	return "units " + numbers(units)
+}
+
+// numbers formats units as "7, 12".
+func numbers(units []int64) string {
+	words := make([]string, len(units))
+	for i, u := range units {
+		words[i] = fmt.Sprint(u)
+	}
+	return strings.Join(words, ", ")
+}
+
+// ofAsked returns " (3 asked)" for a claim that got fewer units than requested.
+func ofAsked(asked int64) string {
+	if asked == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d asked)", asked)
+}
+
+// worth returns ", worth 1.23 CNY"; "" for units that are no packets.
+func worth(c *api.Claim) string {
+	if len(c.Amounts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
+}
+
+// payloadLines prints the payloads of a claim's units, if any.
+func (p *program) payloadLines(c *api.Claim) {
+	for i, has := range c.Payloads {
+		var words []string
+		for _, name := range slices.Sorted(maps.Keys(has)) {
+			words = append(words, name+" "+has[name])
+		}
+		fmt.Fprintf(p.out, "  unit %d: %s\n", c.Units[i], strings.Join(words, ", "))
+	}
+	if c.Undelivered {
+		fmt.Fprintln(p.out, "  What the units are could not be read now: ask again with the same key, or look at the claim.")
+	}
+}
+
+// timeText formats a time as servers do; "" for the zero time.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
