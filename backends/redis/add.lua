@@ -1,7 +1,7 @@
--- Puts units at the end of a list that is on.
+-- Appends units to a list that is on.
 --
--- KEYS  the four of the list
--- ARGV  the fill; first and count of each range of units
+-- KEYS  the four keys of the list
+-- ARGV  the fill; then first and count of each range of units
 --
 -- Returns DONE or OTHER_FILL.
 

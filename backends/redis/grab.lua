@@ -1,31 +1,32 @@
--- Gives a unit to each user who has none yet, if it is time.
+-- Gives a unit to each user who has none yet, within the hours of the list.
 --
--- KEYS  the four of each batch's list
--- ARGV  for each batch its time (us since 1970), by the clock of the caller; and as
---       MessagePack its fill, a list of users, a list of the key of each
+-- KEYS  the four keys of each batch's list
+-- ARGV  for each batch: its time (us since 1970) by the caller's clock; and in
+--       MessagePack its fill, a list of users, and a list of their keys
 --
--- The clock of this server decides nothing: it may be wrong, and a list elsewhere of
--- the same sale would give when this one does not.
+-- The clock of this server is not used: if it were wrong, lists of one sale would open
+-- at different times.
 --
--- Returns a list for each batch: DONE or why nothing is given; the number of the
--- entry that it writes, or 0; beside DONE, the units that are given now, with
--- spaces between, to the users who have none in their order, of whom the last get
--- nothing if there are too few; beside NOT_OPEN, when the list opens; then, unless the list is off or of another fill,
--- the number and the grant of each user who has one from before, the first user
--- being 1. Whoever has one is to hear so at any time: a request that was answered
--- once is not denied because the list has closed since.
+-- Returns a list for each batch:
+--   DONE, or the reason why nothing is given
+--   the number of the entry that it writes, or 0
+--   with DONE: the new units, separated by spaces, for the users without a grant, in
+--   their order; if units run out, the last users get none; with NOT_OPEN: when the
+--   list opens
+--   unless the list is off or has another fill: number (from 1) and grant of each user
+--   with an earlier grant. The list reports these also after its close, so that a
+--   repeated request gets its first answer.
 --
--- Writes an entry of the stream for each batch that is given something, under the
--- fill and the entry's number in it, which counts from 1 without gaps: how many
--- units, the time, the units with spaces between, and a batch as above of those
--- who were given them. That is mostly the very one that was asked for: an entry
--- with a value for each user would cost this script little more, but whoever reads
--- the stream as much again as the grab.
+-- Writes a stream entry for each batch with new grants. Its id is the fill and a number
+-- that counts from 1 without gaps; its fields are the count of units, the time, the
+-- units separated by spaces, and a batch as above of their users. That is usually the
+-- requested batch itself: an entry with a field for each user would cost this script
+-- little more, but would double the work of the reader of the stream.
 
 local run = this_run()
 
--- Why a list gives nothing at a time, or DONE, when it opens, and how many entries
--- the fill has.
+-- Returns why a list gives nothing at a time, or DONE; when it opens; and the number
+-- of entries of the fill.
 local function why_not(marker, fill, time)
   local m = redis.call('HMGET', marker, 'fill', 'run_id', 'opens', 'closes', 'entries')
   if m[1] ~= fill or m[2] ~= run then
@@ -51,7 +52,7 @@ local function give(why, opens, entries, list, taken, stream, marker, at, batch,
       new[count] = i
     end
   end
-  -- They are taken off the list last: that cannot fail any more once XADD has not.
+  -- The units leave the list last: once XADD has succeeded, that cannot fail.
   local units = why == DONE and count > 0 and redis.call('LRANGE', list, 0, count - 1) or {}
   if #units > 0 then
     local grants, whose, which = {}, {}, {}

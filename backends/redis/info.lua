@@ -1,7 +1,7 @@
--- Says who the server is, what time it has and how it is set up.
+-- Reads the identity, time and configuration of the server.
 --
 -- Returns its run id, the time, its mode, its role, its master (":" if it has
--- none), and its eviction policy. What it does not tell is "".
+-- none), and its eviction policy. Missing values are "".
 
 local function field(section, name)
   return string.match('\n' .. redis.call('INFO', section), '\n' .. name .. ':([^\r\n]*)') or ''

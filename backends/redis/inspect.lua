@@ -1,10 +1,10 @@
--- Says how a list is, and writes nothing.
+-- Reads the state of a list, and writes nothing.
 --
--- KEYS  the four of the list
+-- KEYS  the four keys of the list
 --
--- Returns 1 if there is any of it or 0, 1 if it is on or 0, the fill under which
--- it gives or last gave and the token ("" for none), how many units, users and
--- entries there are, and 1 if its users are whole or 0.
+-- Returns 1 if any of its keys exists, else 0; 1 if it is on, else 0; the fill under
+-- which it gives or last gave, and the token ("" for none); the numbers of units, users
+-- and entries; and 1 if its users are complete, else 0.
 
 local m = redis.call('HMGET', KEYS[4], 'gave', 'token', 'fill', 'run_id', 'whole')
 return {redis.call('EXISTS', unpack(KEYS)) > 0 and 1 or 0, m[3] and m[4] == this_run() and 1 or 0,

@@ -1,7 +1,6 @@
--- What scripts have in common that know leases; it is put before each of them.
--- A lease is a string, token and note with a space between. Those who wait for a
--- key are a sorted set beside it, so that listing leases can leave it out by its
--- type.
+-- Common functions of the scripts of leases, prepended to each of them. A lease is a
+-- string: token, space, note. The waiters for a key are a sorted set beside it, which
+-- a listing of leases skips by its type.
 
 local function token_of(value)
   return string.match(value, '^[^ ]*')
@@ -11,8 +10,7 @@ local function waiting_for(key)
   return key .. ':waiting'
 end
 
--- A key that was freed is kept for who is next for a moment, by a lease that has
--- no token.
+-- A lease without a token reserves a freed key for its next waiter for a moment.
 local function kept_for(waiter)
   return ' ' .. waiter
 end

@@ -1,12 +1,11 @@
 -- Lists one page of the leases.
 --
--- ARGV  cursor, "0" to begin; pattern of the keys; how many keys to look at;
+-- ARGV  cursor, "0" to begin; pattern of the keys; number of keys to scan;
 --       the longest ttl (ms)
 --
--- Returns the next cursor, "0" at the end, and {key, value, ms left} of each
--- lease found. One without an end, or too far an end, has what the next vote
--- gives it. Over all pages a lease that is there all the time comes once or
--- more.
+-- Returns the next cursor, "0" at the end, and {key, value, ms left} of each lease. A
+-- lease without an end, or with one too far away, gets the longest ttl, as from the
+-- next vote. A lease that exists during the whole scan is returned at least once.
 
 local longest = tonumber(ARGV[4])
 local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TYPE', 'string')

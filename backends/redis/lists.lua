@@ -1,47 +1,47 @@
--- What the scripts of the lists have in common; it is put before each of them.
+-- Common functions of the scripts of lists, prepended to each of them.
 --
--- KEYS of each list: the units that are left (a list), who was given what (a hash
--- of users), the grants that the log may lack (a stream), and the marker (a hash):
+-- KEYS of each list: the remaining units (a list), the grants by user (a hash), the
+-- grants that the log may lack (a stream), and the marker (a hash):
 --
---   fill    under which the list gives, only while it is on
+--   fill    the fill under which the list gives, only while it is on
 --   gave    the fill under which it gives or last gave
---   token   the fill that has stopped it last
+--   token   the fill that stopped it last
 --   run_id  the server's run when that token was taken: see this_run
 --   whole   the server's run when it was turned on, until its users are deleted
---   entries how many entries of the stream the fill has had
---   opens, closes  from when and until when it gives (us), by the time that a grab
---                  names, 0 for at once and never
+--   entries number of stream entries of the fill
+--   opens, closes  its hours (us), compared with the time of a grab; 0 for at once
+--                  and never
 --
 -- A grant, the value of its user in the hash, is "<unit> <us since 1970> <key>".
--- Entries of the stream are as grab.lua writes them.
+-- grab.lua describes the entries of the stream.
 --
--- A script must do all or nothing, and what fails in its middle stays done. So it
--- asks each of its keys something, or fails at its first write, before it changes
--- any: a key of another type ends it there. And a server that has no memory left,
--- or may not be written, refuses a first write only: that of a script that gives,
--- or adds, is one that needs memory.
+-- A script must have its full effect or none, but Redis does not undo the writes of a
+-- failed script. So a script reads each of its keys, or fails at its first write,
+-- before it changes any: a key of another type fails there. A server without memory,
+-- or without the right to write, refuses only the first write: in a script that gives
+-- or adds, the first write is one that needs memory.
 
 local DONE, OTHER_FILL, OTHER_TOKEN, OTHER_RUN, OTHER_LENGTH, NOT_OPEN, CLOSED = 0, 1, 2, 3, 4, 5, 6
 
--- How many values a call may have: Lua unpacks no more than some thousands.
+-- The most values of a call: Lua unpacks only some thousands.
 local MOST = 4000
 
--- The server's run: its run id, and the id under which it replicates. A master that
--- is made a replica and then a master again keeps the first, and may come back with
--- less than it had; the second is new each time.
+-- The server's run: its run id and its replication id. A master that becomes a replica
+-- and a master again keeps its run id, and may have lost data; its replication id is
+-- new.
 local function this_run()
   local info = redis.call('INFO', 'replication')
   local _, before = string.find(info, '\nmaster_replid:', 1, true)
   return run_id() .. '-' .. string.match(info, '^%x+', before + 1)
 end
 
--- Why a list does not give under a fill, or DONE if it does.
+-- Returns why a list does not give under a fill, or DONE if it does.
 local function gives(marker, fill)
   local m = redis.call('HMGET', marker, 'fill', 'run_id')
   return m[1] == fill and m[2] == this_run() and DONE or OTHER_FILL
 end
 
--- Why whoever has a token and a run id may not fill a list, or DONE.
+-- Returns why the holder of a token and a run id may not fill a list, or DONE.
 local function may_fill(marker, token, run)
   local m = redis.call('HMGET', marker, 'token', 'run_id', 'fill')
   if run ~= this_run() then
@@ -58,7 +58,7 @@ local function forget_up_to(stream, place)
   redis.call('XTRIM', stream, 'MINID', string.format('%s-%.0f', ms, seq + 1))
 end
 
--- Puts ranges of units, given as first and count, at the end of a list.
+-- Appends ranges of units, given as first and count, to a list.
 local function push(list, ranges, from, to)
   local units = {}
   for i = from, to, 2 do

@@ -1,7 +1,7 @@
--- Writes a marker that stays until it is forgotten.
+-- Writes a marker that stays until it is deleted.
 --
 -- KEYS  the marker
--- ARGV  the run id that the node must have to vote at once, or "" to mend;
+-- ARGV  the run id that the node must have to vote at once, or "" to repair the marker;
 --       the longest ttl (ms)
 --
 -- Returns 1, or 0 if the node has another run id.
@@ -14,7 +14,7 @@ elseif wanted == run_id() then
 else
   return 0
 end
--- A vote may have written it, with an end.
+-- A vote may have written the marker, with an expiry.
 redis.call('PERSIST', marker)
 redis.call('HDEL', marker, 'kept_until')
 return 1

@@ -1,12 +1,12 @@
--- Writes that a member is in a room, or takes it away, and says who is there.
+-- Registers a member in a room, or removes it, and lists the members.
 --
--- KEYS  the room: a hash of members, with the time at which each is forgotten (us)
---       and its note, with a space between
--- ARGV  id and note; ttl, 0 to take it away, and the longest ttl (ms); how many
---       members a room has at most
+-- KEYS  the room: a hash by member id, with the expiry (us) and the note, separated by
+--       a space
+-- ARGV  id and note; ttl, 0 to remove the member, and the longest ttl (ms); the most
+--       members of a room
 --
--- Returns {id, note, time left (us)} of each who is there then, the one of the call
--- first if it is one of them; nothing if it found no room.
+-- Returns {id, note, time left (us)} of each member afterwards, the one of the call
+-- first if it is one; nothing if the room is full.
 
 local room, id, note = KEYS[1], ARGV[1], ARGV[2]
 local ttl, longest, most = ARGV[3] * 1000, ARGV[4] * 1000, tonumber(ARGV[5])

@@ -1,24 +1,24 @@
--- What scripts have in common that know the time or the marker; it is put before
--- each of them. A marker is a hash, so that listing leases can leave it out by its
--- type. Times are microseconds since 1970 by the server's clock, which a Lua number
--- holds exactly; spans that are given to Redis are milliseconds.
+-- Common functions of the scripts that use the time or the marker, prepended to each of
+-- them. A marker is a hash, which a listing of leases skips by its type. Times are
+-- microseconds since 1970 by the server's clock, exact in a Lua number; durations for
+-- Redis are milliseconds.
 
--- The clock; Redis itself judges what has run out by the start of the script.
+-- The clock. Redis itself judges expiry by the start of the script.
 local function now()
   local t = redis.call('TIME')
   return t[1] * 1000000 + t[2]
 end
 
--- The server's run id. A plain search: over all that INFO says, a pattern
--- would take as long as INFO itself.
+-- The server's run id. A plain search: a pattern over the whole INFO would take as long
+-- as INFO itself.
 local function run_id()
   local info = redis.call('INFO', 'server')
   local _, before = string.find(info, '\nrun_id:', 1, true)
   return string.match(info, '^%x+', before + 1)
 end
 
--- What the marker says: the time from which the node votes (nil: it is of another
--- run, or there is none), and until when it is kept (nil: until Forget).
+-- Returns the time from which the node votes (nil: the marker is of another run or
+-- missing), and the expiry of the marker (nil: none).
 local function read_marker(marker, run)
   local fields = redis.call('HMGET', marker, 'run_id', 'votes_from', 'kept_until')
   return fields[1] == run and tonumber(fields[2]) or nil, fields[3] and tonumber(fields[3])
@@ -33,9 +33,9 @@ local function write_marker(marker, run, votes_from)
   redis.call('HSET', marker, 'run_id', run, 'votes_from', micros(votes_from))
 end
 
--- The same, after mending: what the node promised before it lost its memory has
--- run out silence later. A marker that says later than that was written before
--- the clock was set back, and is cut to it. new: the key was not there.
+-- Reads the marker after a repair: the leases that the node granted before it lost its
+-- memory end after silence. A marker with a later time was written before the clock was
+-- set back, and is reduced to that. new: the key did not exist.
 local function mended_marker(marker, time, silence, run)
   local votes_from, kept_until = read_marker(marker, run)
   local new = false

@@ -1,9 +1,10 @@
--- Adds a part to a list that is being filled.
+-- Appends a part to a list that is being filled.
 --
--- KEYS  the four of the list
--- ARGV  the token, the run id, "1" for the first part, "2" for the first that keeps
---       the users, or "0", how many units and users there must be before, how many ranges of units follow; first and
---       count of each; then user and grant of each who was given a unit
+-- KEYS  the four keys of the list
+-- ARGV  the token; the run id; "1" for the first part, "2" for a first part that keeps
+--       the users, else "0"; the expected numbers of units and users; the number of
+--       ranges of units; first and count of each range; then user and grant of each
+--       user with a unit
 --
 -- Returns DONE, OTHER_TOKEN, OTHER_RUN or OTHER_LENGTH.
 

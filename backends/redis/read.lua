@@ -1,13 +1,12 @@
--- Deletes the entries that are drained, if the list gives under a fill, and reads
--- the next.
+-- Deletes drained entries, if the list gives under a fill, and reads the next ones.
 --
--- KEYS  the four of the list
--- ARGV  the fill, the place after which to read, the place up to which to delete
---       (both "" for none), about how many grants to read
+-- KEYS  the four keys of the list
+-- ARGV  the fill; the position after which to read, and the position up to which to
+--       delete (both "" for none); the approximate number of grants to read
 --
--- Returns a refusal or DONE, and then entries as XRANGE has them: {id, {"count",
--- how many, "at", the time, "units", the units, "batch", whose they are}}. Fill 0
--- only reads, and is never refused.
+-- Returns a refusal or DONE, and then entries as from XRANGE: {id, {"count", number of
+-- units, "at", time, "units", units, "batch", their users}}. Fill 0 only reads, and is
+-- never refused.
 
 local stream, after, drained, most = KEYS[3], ARGV[2], ARGV[3], tonumber(ARGV[4])
 if ARGV[1] ~= '0' then
@@ -18,8 +17,8 @@ if ARGV[1] ~= '0' then
     forget_up_to(stream, drained)
   end
 end
--- An entry has one grant or a thousand, which nothing tells before it is read: so
--- few at a time.
+-- An entry has one to a thousand grants, unknown until it is read: so read few at a
+-- time.
 local entries, grants, few = {DONE}, 0, 8
 while grants < most do
   local from = after == '' and '-' or '(' .. after

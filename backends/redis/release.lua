@@ -1,14 +1,14 @@
--- Frees each lease that still has the token of its ask, and its note if it has
--- one, and tells who is next: whom the ask names, or who is first of those who
--- wait for it.
+-- Frees each lease that still has the token of its request, and its note if there is
+-- one, and notifies the next waiter: the one that the request names, or the first in
+-- line.
 --
--- KEYS  the key of each ask
--- ARGV  for how long a key is kept for who is first, and for who is named (ms);
---       then token, note, waiter, and who is named or "", for each ask
+-- KEYS  the key of each request
+-- ARGV  how long a key is reserved for the first waiter, and for a named one (ms);
+--       then token, note, waiter, and the named waiter or "", for each request
 --
--- Returns how many leases were freed.
+-- Returns the number of freed leases.
 
--- What is about waiting is only a help: it must not keep a lease from being freed.
+-- The line of waiters is only an optimisation: its errors must not prevent a release.
 local freed = 0
 for i, key in ipairs(KEYS) do
   local at = 4 * i - 1

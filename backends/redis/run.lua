@@ -1,5 +1,3 @@
--- Says in which run the server is.
---
--- Returns {the run}.
+-- Returns {the server's run}.
 
 return {this_run()}

@@ -1,9 +1,8 @@
 -- Turns a list on.
 --
--- KEYS  the four of the list
--- ARGV  the token, the run id, how many units and users there must be, from when
---       and until when it gives (us; 0 for at once, and never), the place up to
---       which the stream is drained or ""
+-- KEYS  the four keys of the list
+-- ARGV  the token; the run id; the expected numbers of units and users; its hours (us; 0
+--       for at once, and never); the position up to which the stream is drained, or ""
 --
 -- Returns DONE, OTHER_TOKEN, OTHER_RUN or OTHER_LENGTH.
 
@@ -16,8 +15,8 @@ if refused ~= DONE then
 elseif units ~= tonumber(ARGV[3]) or users ~= tonumber(ARGV[4]) then
   return OTHER_LENGTH
 end
--- This changes nothing. A user of the server who may not do it would otherwise
--- fail in the middle of a grab.
+-- This changes nothing. A Redis user without the right to LTRIM fails here, and not in
+-- the middle of a grab.
 redis.call('LTRIM', list, 0, -1)
 if ARGV[7] ~= '' then
   forget_up_to(stream, ARGV[7])

@@ -1,6 +1,6 @@
 -- Takes the token of a fill and turns the list off.
 --
--- KEYS  the four of the list
+-- KEYS  the four keys of the list
 -- ARGV  the fill, the run id
 --
 -- Returns DONE, OTHER_RUN or OTHER_TOKEN.
@@ -12,10 +12,10 @@ if run ~= this_run() then
 elseif tonumber(token or 0) >= tonumber(fill) then
   return OTHER_TOKEN
 end
--- Of a list that is not there, nobody may ever come to start it: the sale may be
--- destroyed. Its marker goes by itself then.
+-- A missing list may never be started, for example after destroy: let its marker
+-- expire.
 local fresh = redis.call('EXISTS', marker) == 0
--- A server without memory takes this first, and then the other.
+-- A server without memory accepts this write first, and then the next one.
 redis.call('HDEL', marker, 'fill')
 redis.call('HSET', marker, 'token', fill, 'run_id', run)
 if fresh then

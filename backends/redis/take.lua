@@ -1,7 +1,7 @@
--- Takes units out of the end of a list that is on.
+-- Removes units from the end of a list that is on.
 --
--- KEYS  the four of the list
--- ARGV  the fill, how many units at most
+-- KEYS  the four keys of the list
+-- ARGV  the fill; the most units to remove
 --
 -- Returns {DONE, units...}, or {OTHER_FILL}.
 

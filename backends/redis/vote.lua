@@ -1,22 +1,22 @@
 -- Answers a ballot in one step.
 --
--- KEYS  the marker, then the key of each ask
--- ARGV  ttl, the longest ttl, how long a marker is kept after its last use
---       (all ms); then token, note, how it is asked for, waiter, and for how long that
---       has waited (us; below 0: it is not listed), for each ask. How: "0" if it may be
---       taken anew, "1" to renew it, "2" to renew it and tell
+-- KEYS  the marker, then the key of each request
+-- ARGV  ttl, the longest ttl, the lifetime of a marker after its last use (all ms);
+--       then for each request token, note, mode, waiter, and how long that has waited
+--       (us; below 0: do not list it). Mode: "0" to acquire or renew, "1" to renew,
+--       "2" to renew and report whether nobody waits
 --
--- Returns the time, the time from which the node votes if it abstains (else 0), how many keys
--- without an end were given one, and for each ask 1 for yes, 2 for yes if it was to
--- tell and nobody is on the list of the key, 0 for no because nobody has it, or
--- {value, ms left} of the lease that is in the way.
+-- Returns the time; the time from which the node votes if it abstains, else 0; the
+-- number of keys whose end was repaired; and for each request 1 for yes, 2 for yes in
+-- mode 2 if nobody waits for the key, 0 for no because the key is free, or {value, ms
+-- left} of the conflicting lease.
 
 local marker, ttl, longest, keep = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = now()
 
 local votes_from, kept_until, new = mended_marker(marker, time, longest, run_id())
--- A marker that is kept until some time goes by itself when its last user has
--- gone. Any other is apply's, and stays until destroy removes it.
+-- A marker with kept_until expires after its last use. Any other was written by apply,
+-- and stays until destroy deletes it.
 if new or kept_until and kept_until < time + keep * 500 then
   redis.call('HSET', marker, 'kept_until', micros(time + keep * 1000))
   redis.call('PEXPIRE', marker, keep)
@@ -26,8 +26,8 @@ local abstains = time < votes_from
 local repaired = 0
 local answer = {time, abstains and votes_from or 0, 0}
 
--- The lease that is in the way. Without an end it was left by a client that died
--- between SETNX and EXPIRE; too far an end is from before the clock was set back.
+-- Returns the conflicting lease. One without an end is of a client that died between
+-- SETNX and EXPIRE; one with an end too far away is older than a setback of the clock.
 local function holder(key, value)
   local left = redis.call('PTTL', key)
   if left < 0 or left > longest then
@@ -62,7 +62,7 @@ for i = 2, #KEYS do
   else
     answer[i + 2] = 0
   end
-  if waiter == '' or waited < 0 then -- it is on no list
+  if waiter == '' or waited < 0 then -- not listed
   elseif granted then
     redis.call('ZREM', waiting_for(key), waiter)
   elseif value and not abstains then

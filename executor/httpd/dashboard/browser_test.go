@@ -162,8 +162,8 @@ func turnsIn(t *testing.T, w *browser.Window) {
 		l.View.Phase, l.View.Nodes, l.Unready = "stalled", nodes(2), "lock nodes: no majority of the lock nodes votes"
 	})
 	browser.Until(t, w, said+` === "movie: Stalled: no claim can be sold. This process is not ready."`)
-	shows("banners", "The sale is open, and no claim can be sold: this process is not ready, seen since")
-	shows("nodes-text", "1 of 3 lock nodes votes: that is no majority")
+	shows("banners", "The sale is open, but no claim can be sold: this process is not ready since")
+	shows("nodes-text", "1 of 3 lock nodes votes: without a majority")
 
 	// What is wrong stands above all, once, and with the process.
 	a.show(func(l *Look) {
@@ -183,16 +183,16 @@ func turnsIn(t *testing.T, w *browser.Window) {
 		l.Away, l.Unready, l.View = api.Standby, "standby: starting", &api.Sale{Sale: "movie", Nodes: nodes(0)}
 		l.Shards[1] = Shard{Shard: 1}
 	})
-	browser.Until(t, w, said+` === "movie: Not known. This process is not ready."`)
-	shows("units-of", "This is as of")
-	shows("shards-legend", "not known: 1")
+	browser.Until(t, w, said+` === "movie: Unknown. This process is not ready."`)
+	shows("units-of", "The figures are as of")
+	shows("shards-legend", "unknown: 1")
 	browser.Until(t, w, `document.querySelector("[aria-labelledby=units-h]").classList.contains("old")`)
 
 	// The server goes away, and comes back.
 	a.down.Store(true)
 	a.Close()
-	browser.Until(t, w, said+` === "No news. This process does not answer."`)
-	shows("banners", "No news since")
+	browser.Until(t, w, said+` === "No update. This process does not answer."`)
+	shows("banners", "No update since")
 	shows("live", "As of")
 	browser.Until(t, w, `document.body.classList.contains("old")`)
 	browser.Shoot(t, w, "no-news")
@@ -222,7 +222,7 @@ func fullIn(t *testing.T, w *browser.Window) {
 	a.gate = newGate(1)
 	a.gate.places <- struct{}{}
 	browser.Go(t, w, a.url+"/dashboard/sales/movie")
-	browser.Until(t, w, said+` === "No news. 1 pages watch this process already, which is as many as it lets in. Close one of them."`)
+	browser.Until(t, w, said+` === "No update. 1 pages watch this process already, which is as many as it lets in. Close one of them."`)
 	<-a.gate.places
 	browser.Until(t, w, live)
 }
@@ -295,9 +295,9 @@ func salesIn(t *testing.T, w *browser.Window) {
 	defer d.Close()
 	browser.Width(t, w, 1280)
 	browser.Go(t, w, server.URL+Path)
-	browser.Until(t, w, said+` === "concert: Sold out. lottery: Not known. movie: Open."`)
+	browser.Until(t, w, said+` === "concert: Sold out. lottery: Unknown. movie: Open."`)
 	text := browser.Run(t, w, `document.querySelector("main").innerText`)
-	for _, want := range []string{"Open. Closes in 1 h 0 min, at 2026-11-11 13:00:00 UTC", "90 of 300 for sale, 10 held, 200 sold.", "Units: not known here. This process is not ready: standby: starting."} {
+	for _, want := range []string{"Open. Closes in 1 h 0 min, at 2026-11-11 13:00:00 UTC", "90 of 300 for sale, 10 held, 200 sold.", "Units: unknown here. This process is not ready: standby: starting."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}

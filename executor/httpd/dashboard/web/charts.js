@@ -24,7 +24,7 @@ export function bar(svg, parts) {
   svg.replaceChildren(draw("rect", { class: "ground", width, height, rx: 3 }));
   for (const p of parts) {
     if (!(p.value > 0)) continue;
-    const wide = Math.max((p.value / total) * width, 2); // the last unit is to be seen
+    const wide = Math.max((p.value / total) * width, 2); // even one unit must be visible
     svg.append(draw("rect", { class: `fill ${p.name}`, x: Math.min(x, width - wide), width: wide, height }));
     x += wide;
   }
@@ -41,7 +41,7 @@ function nice(highest) {
   return steps;
 }
 
-// frame draws axes and returns where a time and a value lie.
+// frame draws axes and returns functions from time and value to coordinates.
 function frame(svg, { from, to, steps, at, label }) {
   const [width, height] = size(svg);
   const right = width - room.right, foot = height - room.bottom;
@@ -63,8 +63,7 @@ function frame(svg, { from, to, steps, at, label }) {
   return { x, y, foot };
 }
 
-// runs cuts points where some are missing, for a line over what nobody looked at would
-// tell of what nobody knows.
+// runs splits points at gaps: a line over a gap would show unknown values.
 function runs(points, from, known) {
   const all = [];
   let run = [], last = 0;
@@ -83,8 +82,7 @@ function runs(points, from, known) {
   return all;
 }
 
-// areas draws series on top of each other. value returns that of a point, undefined where
-// it is not known.
+// areas draws stacked series. value returns that of a point, or undefined if unknown.
 export function areas(svg, points, { from, to, series, format }) {
   const known = (p) => series[0].value(p) !== undefined;
   const parts = runs(points, from, known);
@@ -108,7 +106,7 @@ export function areas(svg, points, { from, to, series, format }) {
   }
 }
 
-// lines draws series beside each other on a scale of powers of ten.
+// lines draws series as lines on a logarithmic scale.
 export function lines(svg, points, { from, to, series, format }) {
   let least = Infinity, most = 0;
   for (const p of points) {

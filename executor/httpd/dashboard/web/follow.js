@@ -1,12 +1,11 @@
-// Follows the news of a page: server-sent events, one a second.
+// Receives the updates of a page: server-sent events, one a second.
 
-const silence = 3500; // ms without news after which what is shown is old
-const again = 2000;   // ms until the next try
+const silence = 3500; // ms without an update after which the figures are old
+const again = 2000;   // ms until the next attempt
 
-// follow calls hear with each event's name and content, and turned whenever there begin
-// or cease to be news: with "" for news, or what is amiss. While the page is not in view
-// it asks for nothing, so that pages left open cost nothing, and a browser's few
-// connections to one server are there for those in view.
+// follow calls hear with each event's name and content, and turned when updates start
+// ("") or stop (the fault). A hidden page is disconnected: it costs the server nothing, and
+// leaves the browser's few connections to one server to visible pages.
 export function follow(url, hear, turned) {
   let source = null, timer = 0, watchdog = 0, amiss = null;
 
@@ -24,7 +23,7 @@ export function follow(url, hear, turned) {
   const alive = () => {
     clearTimeout(watchdog);
     watchdog = setTimeout(() => {
-      say("This process sends nothing.");
+      say("This process sends no updates.");
       retry();
     }, silence);
   };
@@ -34,7 +33,7 @@ export function follow(url, hear, turned) {
     timer = setTimeout(start, again);
   };
 
-  // An EventSource does not tell why it was refused.
+  // An EventSource does not report why it was refused.
   const ask = async () => {
     const asking = new AbortController();
     const late = setTimeout(() => asking.abort(), silence);

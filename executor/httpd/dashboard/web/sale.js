@@ -13,10 +13,10 @@ const text = (id, words) => {
 
 let points = [];     // of the last minutes, from the server
 let snapshot = null; // the newest
-let heard = 0;       // when it came, by this page's clock
-let amiss = null;    // why there are no news; "": there are
+let heard = 0;       // when it arrived, by this page's clock
+let amiss = null;    // why there is no update; "": there is
 
-// serverNow is the server's time: that of the newest news, and what has passed since.
+// serverNow is the server's time: that of the newest update, plus the time since then.
 const serverNow = () => Date.parse(snapshot.at) + (performance.now() - heard);
 
 const showShards = shards({
@@ -61,11 +61,11 @@ function tick() {
   announce();
 }
 
-// announce tells a screen reader of turns: another phase, news that end or begin.
+// announce reports changes to a screen reader: a new phase, updates that stop or start.
 let announced = "";
 function announce() {
   let now = "";
-  if (amiss) now = `No news. ${amiss}`;
+  if (amiss) now = `No update. ${amiss}`;
   else if (snapshot) now = `${document.querySelector("h1").textContent}: ${phase(snapshot)[0]}.${snapshot.unready ? " This process is not ready." : ""}`;
   if (now && now !== announced) text("said", announced = now);
 }
@@ -73,21 +73,21 @@ function announce() {
 function banners() {
   const all = [];
   if (amiss) {
-    const since = snapshot ? `No news since ${stamp(new Date(snapshot.at))}, ${span(serverNow() - Date.parse(snapshot.at))} ago. ` : "";
-    all.push(["bad", `${since}${amiss} ${snapshot ? "What is shown is as of then. " : ""}It is asked again every two seconds.`]);
+    const since = snapshot ? `No update since ${stamp(new Date(snapshot.at))}, ${span(serverNow() - Date.parse(snapshot.at))} ago. ` : "";
+    all.push(["bad", `${since}${amiss} ${snapshot ? "The figures are of that time. " : ""}The page retries every two seconds.`]);
   }
   if (snapshot && amiss === "") {
     const s = snapshot;
     const stalled = !s.away && s.sale.phase === "stalled";
-    const why = s.unready && `this process is not ready, seen since ${clock(new Date(s.unready.since))}: ${s.unready.why}.`;
-    if (s.away) all.push(["bad", `How the whole sale stands is not known here, seen since ${clock(new Date(s.away.since))}: ${away(s.away.why)}.`]);
-    if (stalled) all.push(["bad", `The sale is open, and no claim can be sold${why ? `: ${why}` : "."}`]);
+    const why = s.unready && `this process is not ready since ${clock(new Date(s.unready.since))}: ${s.unready.why}.`;
+    if (s.away) all.push(["bad", `The state of the whole sale is unknown here since ${clock(new Date(s.away.since))}: ${away(s.away.why)}.`]);
+    if (stalled) all.push(["bad", `The sale is open, but no claim can be sold${why ? `: ${why}` : "."}`]);
     else if (why) all.push([s.away ? "bad" : "warn", why[0].toUpperCase() + why.slice(1)]);
     for (const p of s.sale.problems || []) {
       if (!why?.includes(p.message)) all.push([p.level === "error" ? "bad" : "warn", problem(p)]);
     }
     if (s.sale.holds?.refundsDue) all.push(["warn", `${count(s.sale.holds.refundsDue, "payment")} bought nothing: refunds are due.`]);
-    if (s.sale.paymentCheck?.failingSince) all.push(["warn", `The payment service gives no answer that can be used, since ${stamp(moment(s.sale.paymentCheck.failingSince))}: ${s.sale.paymentCheck.error}.`]);
+    if (s.sale.paymentCheck?.failingSince) all.push(["warn", `The payment service has given no usable answer since ${stamp(moment(s.sale.paymentCheck.failingSince))}: ${s.sale.paymentCheck.error}.`]);
   }
   const wanted = JSON.stringify(all);
   if (byId("banners").dataset.shown === wanted) return;
@@ -101,7 +101,7 @@ function element(tag, properties = {}, ...children) {
   return e;
 }
 
-// facts fills a list of names and values; those without a value are left out.
+// facts fills a list of names and values, without empty values.
 function facts(id, all) {
   const list = all.filter(([, v]) => v !== undefined && v !== null && v !== "");
   const wanted = JSON.stringify(list);
@@ -143,14 +143,14 @@ function show() {
   packets(sale);
 }
 
-// standing is the newest point that tells of units, which may be an old one.
+// standing is the newest point with figures of units, which may be old.
 const standing = () => points.findLast((p) => p.available !== undefined);
 
 function units() {
   const sale = snapshot.sale, p = standing();
-  const where = "Of the whole sale, by what this process last heard of each shard";
+  const where = "Of the whole sale, as of the last report of each shard to this process";
   if (!p) {
-    text("units-of", "They are not known.");
+    text("units-of", "The units are unknown.");
     text("units-text", "");
     text("pace", "");
     byId("bar").replaceChildren();
@@ -158,7 +158,7 @@ function units() {
     document.title = `${phase(snapshot)[0]} · ${sale.sale}`;
     return;
   }
-  text("units-of", snapshot.away ? `${where}. This is as of ${stamp(new Date(p.at))}: how they stand now is not known.` : `${where}.`);
+  text("units-of", snapshot.away ? `${where}. The figures are as of ${stamp(new Date(p.at))}; the current ones are unknown.` : `${where}.`);
   const stock = p.available + p.held + p.sold + p.inFlight;
   const entering = p.entries !== undefined && !p.sold && !p.held; // into a draw that has given nothing yet
   facts("tiles", [
@@ -166,7 +166,7 @@ function units() {
     ["To be won", entering ? number(stock) : "", "tile"],
     ["For sale", entering ? "" : number(p.available), "tile available"],
     ["Held", p.held || sale.holds && !entering ? number(p.held) : "", "tile held"],
-    ["On their way", p.inFlight ? number(p.inFlight) : "", "tile inFlight"],
+    ["In transfer", p.inFlight ? number(p.inFlight) : "", "tile inFlight"],
     ["Sold", entering ? "" : number(p.sold), "tile sold"],
     ["Stock", entering ? "" : number(stock), "tile"],
   ]);
@@ -187,13 +187,13 @@ function percent(part, of) {
   return `${rate(share)}%`;
 }
 
-// pace is how fast units are sold, by the last ten seconds.
+// pace describes how fast units were taken in the last ten seconds.
 function pace(p) {
   const before = points.find((q) => q.at >= p.at - 10500 && q.sold !== undefined);
   if (!before || p.at - before.at < 2000) return "";
   const taken = (p.sold + p.held - before.sold - before.held) / ((p.at - before.at) / 1000);
   if (taken <= 0 || !p.available) return "";
-  return `${rate(taken)} units a second go over the last ten seconds; at this pace none is for sale in ${span((p.available / taken) * 1000)}.`;
+  return `${rate(taken)} units a second were taken in the last ten seconds; at this pace the last one goes in ${span((p.available / taken) * 1000)}.`;
 }
 
 const charted = (p, name) => (p.available === undefined ? undefined : p[name]);
@@ -220,7 +220,7 @@ function charts() {
   else text("took-text", `In the last second: half within ${millis(p.p50)} (solid line), 99% within ${millis(p.p99)} (dashed).`);
   const all = p.answers && Object.values(p.answers).reduce((n, r) => n + r, 0);
   const loads = snapshot.shards?.load.filter((l) => l !== null) ?? [];
-  const whole = loads.length ? ` All processes together decide ${rate(loads.reduce((n, l) => n + l, 0))} requests a second, by the last five seconds.` : "";
+  const whole = loads.length ? ` All processes together decided ${rate(loads.reduce((n, l) => n + l, 0))} requests a second in the last five seconds.` : "";
   text("answers-text", (all === undefined ? "" : `${rate(all)} answers in the last second.`) + whole);
 }
 
@@ -230,9 +230,10 @@ function stockText() {
   const p = standing();
   if (!p || snapshot.away) return "";
   const then = points.find((q) => q.sold !== undefined);
+  if (p.at - then.at < 1000) return `Recording since ${clock(new Date(then.at))}.`;
   if (p.entries !== undefined && !p.sold && !p.held) return `${count(p.entries - then.entries, "entry", "entries")} in the last ${span(p.at - then.at)}.`;
   const more = p.sold - then.sold;
-  return `${more >= 0 ? count(more, "unit") + " sold" : count(-more, "unit") + " came back"} in the last ${span(p.at - then.at)}.`;
+  return `${more >= 0 ? count(more, "unit") + " sold" : count(-more, "unit") + " returned"} in the last ${span(p.at - then.at)}.`;
 }
 
 function outcomes() {
@@ -266,14 +267,14 @@ function shardsPanel() {
   byId("shards-details").hidden = !c;
   if (!c) {
     byId("shards-legend").replaceChildren();
-    text("shards-text", "Nothing is known of the shards.");
+    text("shards-text", "The shards are unknown.");
     return;
   }
   const here = c.owners.length;
-  text("shards-text", `${count(c.owner.length, "shard")}, owned by ${here ? count(here, "process", "processes") : "nobody that is known"}. A cell fills up as its shard sells.`);
+  text("shards-text", `${count(c.owner.length, "shard")}, owned by ${here ? count(here, "process", "processes") : "no known process"}. A cell fills as its shard sells.`);
 }
 
-// told says whether it is known how much a process is asked.
+// told reports whether the request rate of a process is known.
 const told = (p) => (p.up || p.here) && p.requests !== undefined;
 
 function processes(sale) {
@@ -281,7 +282,7 @@ function processes(sale) {
   const states = { serving: "serving", standby: "standby", draining: "draining", unable: "unable: its clock is wrong" };
   rows("processes", all.map((p) => [
     [p.here ? `${p.address} (this one)` : p.address, ""],
-    p.up || p.here ? [states[p.state] || p.state, p.state === "unable" ? "bad" : ""] : ["not heard of", "bad"],
+    p.up || p.here ? [states[p.state] || p.state, p.state === "unable" ? "bad" : ""] : ["not reached", "bad"],
     [p.shards === undefined ? "?" : p.shards === p.assigned ? number(p.shards) : `${number(p.shards)} of ${number(p.assigned)} assigned`, "number"],
     [told(p) ? rate(p.requests) : "?", "number"],
     [!told(p) ? "?" : p.requests ? percent(p.forwarded || 0, p.requests) : "0%", "number"],
@@ -290,21 +291,21 @@ function processes(sale) {
   byId("processes").hidden = !all.length;
   byId("processes-none").hidden = all.length > 0;
   const moves = sale.moves || [], most = 20;
-  text("moves-text", moves.length ? `${count(moves.length, "shard")} ${moves.length === 1 ? "is" : "are"} not where ${moves.length === 1 ? "it" : "they"} should be${moves.length > most ? `; the first ${most} are shown` : ""}.` : "Each shard is where it should be, as far as is known here.");
+  text("moves-text", moves.length ? `${count(moves.length, "shard")} ${moves.length === 1 ? "is" : "are"} not at the assigned process${moves.length > most ? `; the first ${most} are shown` : ""}.` : "Every shard is at its assigned process, as far as this process knows.");
   byId("moves").hidden = !moves.length;
-  rows("moves", moves.slice(0, most).map((m) => [[m.shard, "number"], m.from || "nobody", m.to, stages[m.stage] || m.stage]));
+  rows("moves", moves.slice(0, most).map((m) => [[m.shard, "number"], m.from || "no owner", m.to, stages[m.stage] || m.stage]));
 }
 
 function nodes(sale) {
   const all = sale.nodes || [];
   const voting = all.filter((n) => n.up && !n.votesFrom).length;
   const has = 2 * voting > all.length;
-  text("nodes-text", all.length ? `${voting} of ${count(all.length, "lock node")} ${voting === 1 ? "votes" : "vote"}${has ? "" : ": that is no majority, and no lease can be won or renewed"}.` : "Nothing is known of the lock nodes.");
+  text("nodes-text", all.length ? `${voting} of ${count(all.length, "lock node")} ${voting === 1 ? "votes" : "vote"}${has ? "" : ": without a majority no lease can be acquired or renewed"}.` : "The lock nodes are unknown.");
   byId("nodes-text").className = all.length && !has ? "bad" : "";
   byId("nodes").hidden = !all.length;
   rows("nodes", all.map((n) => {
     const since = moment(n.since) ? stamp(moment(n.since)) : "?";
-    if (!n.up) return [n.name, [`down: ${n.error || "it gives no answer"}`, "bad"], since];
+    if (!n.up) return [n.name, [`down: ${n.error || "no answer"}`, "bad"], since];
     const votes = moment(n.votesFrom);
     return votes ? [n.name, [`lost its memory, votes again at ${stamp(votes)}`, "bad"], since] : [n.name, "votes", since];
   }));
@@ -317,10 +318,10 @@ function self() {
     ["Version", me?.version],
     ["Ready", s.unready ? `no: ${s.unready.why}` : "yes", s.unready ? "bad" : ""],
     ...problems.map((p) => ["Problem", problem(p), "bad"]),
-    ["Ledger", problems.some((p) => ["ledger_unread", "shards_stalled"].includes(p.kind)) ? "" : s.shards && s.shards.state.every((x) => x !== "unknown") ? "answers for all shards" : "not known for all shards"],
+    ["Ledger", problems.some((p) => ["ledger_unread", "shards_stalled"].includes(p.kind)) ? "" : s.shards && s.shards.state.every((x) => x !== "unknown") ? "answers for all shards" : "unknown for some shards"],
     ["Run", s.sale.uid],
     ["Generation", s.sale.generation ? number(s.sale.generation) : ""],
-    ["Limit of a user", s.sale.perUserLimit ? count(s.sale.perUserLimit, "unit") : ""],
+    ["Limit per user", s.sale.perUserLimit ? count(s.sale.perUserLimit, "unit") : ""],
   ]);
 }
 
@@ -338,7 +339,7 @@ function holds(sale) {
     ["Refunded", number(h.refunded)],
     ["Sold to late payments", number(h.resold)],
     ["Refunds due", number(h.refundsDue), h.refundsDue ? "bad" : ""],
-    ["Asked of the payment service", sale.paymentCheck ? count(sale.paymentCheck.watched, "claim") : ""],
+    ["Checked with the payment service", sale.paymentCheck ? count(sale.paymentCheck.watched, "claim") : ""],
   ]);
 }
 
@@ -347,12 +348,12 @@ function drawing(sale) {
   byId("draw-panel").hidden = !d;
   if (!d) return;
   facts("draw", [
-    ["State", d.complete ? "drawn, all ranks are published" : d.revealed ? "drawn, its ranks are being published" : d.root ? "entries are closed, and the draw is not revealed" : "takes entries, or waits for its close"],
+    ["State", d.complete ? "drawn, all ranks are published" : d.revealed ? "drawn, its ranks are being published" : d.root ? "entries are closed, the draw is not revealed" : "takes entries, or waits for its close"],
     ["Entries", number(d.entries)],
     ["Winners", number(d.winners)],
     ["Substitutes", number(d.substitutes)],
     ["Ranks published", number(d.ranks || 0)],
-    ["Awards that came to nothing", number(d.lapsed)],
+    ["Lapsed awards", number(d.lapsed)],
     ["Commitment", d.commitment],
   ]);
 }
@@ -362,8 +363,8 @@ function packets(sale) {
   if (sale.packets && !sale.lists) text("packets-h", "Red packets");
   facts("packets", [
     ["Money in all packets", sale.packets ? `${sale.packets.total} ${sale.packets.currency}` : ""],
-    ["Lists that give units", sale.lists ? number(sale.lists.on) : ""],
-    ["Lists that give none now", sale.lists ? number(sale.lists.off) : ""],
-    ["Claims given that the ledger lacks still", sale.lists ? number(sale.lists.undrained) : ""],
+    ["Lists on", sale.lists ? number(sale.lists.on) : ""],
+    ["Lists off", sale.lists ? number(sale.lists.off) : ""],
+    ["Grabs not yet logged", sale.lists ? number(sale.lists.undrained) : ""],
   ]);
 }

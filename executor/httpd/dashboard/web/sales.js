@@ -17,11 +17,11 @@ follow("events", (_, news) => {
   document.body.classList.toggle("old", Boolean(amiss));
   const banner = document.createElement("p");
   banner.className = "banner bad";
-  banner.textContent = `${said ? `No news since ${stamp(new Date(said.at))}. ` : ""}${amiss} It is asked again every two seconds.`;
+  banner.textContent = `${said ? `No update since ${stamp(new Date(said.at))}. ` : ""}${amiss} The page retries every two seconds.`;
   document.getElementById("banners").replaceChildren(...(amiss ? [banner] : []));
   if (amiss) {
     liveText.textContent = said ? `As of ${clock(new Date(said.at))}` : "Not connected";
-    announce(`No news. ${amiss}`);
+    announce(`No update. ${amiss}`);
   }
 });
 
@@ -31,7 +31,7 @@ function announce(words) {
   document.getElementById("said").textContent = announced = words;
 }
 
-// show renews the line of a sale and returns its phase in words.
+// show updates the line of a sale and returns its phase in words.
 function show(line) {
   const sale = line.sale, item = document.querySelector(`[data-sale="${CSS.escape(sale.sale)}"]`);
   if (!item) return "";
@@ -39,7 +39,7 @@ function show(line) {
   const [words, kind] = phase({ away: line.away && { why: line.away }, sale });
   part("phase").className = `phase ${kind}`;
   part("phase").textContent = [words, line.away ? "" : hours(sale, new Date(said.at))].filter(Boolean).join(". ");
-  const units = line.away ? "Units: not known here." : sale.draw
+  const units = line.away ? "Units: unknown here." : sale.draw
     ? `${number(sale.draw.entries)} entries for ${number(sale.draw.winners)} units.`
     : `${number(sale.available)} of ${number(sale.stock)} for sale, ${number(sale.held)} held, ${number(sale.sold)} sold.`;
   part("units").textContent = units + (line.unready ? ` This process is not ready: ${line.unready}.` : "");

@@ -1,9 +1,9 @@
-// The picture of shards: a cell for each, by owner.
+// The shards as cells, by owner.
 
 import { count, number, rate, states } from "./words.js";
 
-// shards shows cells in a listbox, tells of the one that is pointed at or gone to, and
-// fills a table while it is open.
+// shards shows cells in a listbox, describes the selected one, and fills a table while
+// that is open.
 export function shards({ box, detail, details, body, legend }) {
   let cells = [], layout = "", at = -1, now = null;
 
@@ -18,7 +18,7 @@ export function shards({ box, detail, details, body, legend }) {
     parts.push(owner(i) ? `owned by ${owner(i)}` : "no known owner");
     if (now.load[i] !== null) parts.push(`decides ${rate(now.load[i])} requests a second`);
     if (now.waiting[i]) parts.push(`${number(now.waiting[i])} waiting`);
-    if (now.busy?.includes(i)) parts.push("far busier than the others");
+    if (now.busy?.includes(i)) parts.push("much busier than the others");
     return parts.join("; ") + ".";
   };
 
@@ -37,7 +37,7 @@ export function shards({ box, detail, details, body, legend }) {
     if (cell) go(Number(cell.dataset.shard));
   });
 
-  // shown is the order in which the cells stand, which is by owner.
+  // shown is the order of the cells, which is by owner.
   const shown = () => [...box.querySelectorAll("[role=option]")].map((c) => Number(c.dataset.shard));
   box.addEventListener("keydown", (event) => {
     const order = shown(), place = order.indexOf(at);
@@ -53,7 +53,7 @@ export function shards({ box, detail, details, body, legend }) {
   });
   box.addEventListener("focus", () => at < 0 && cells.length && go(shown()[0]));
 
-  // arrange makes the cells anew, where owners have changed.
+  // arrange rebuilds the cells after a change of owners.
   const arrange = () => {
     const n = now.owner.length;
     cells = Array.from({ length: n }, (_, i) => {
@@ -119,7 +119,7 @@ export function shards({ box, detail, details, body, legend }) {
       cell.setAttribute("aria-label", tell(i));
     });
     const counts = Object.keys(states).map((s) => [s, states[s], now.state.filter((x) => x === s).length]);
-    counts.push(["busy", "far busier than the others", busy.size]);
+    counts.push(["busy", "much busier than the others", busy.size]);
     legend.replaceChildren(...counts.filter(([, , n]) => n).map(([s, words, n]) => {
       const item = document.createElement("li"), swatch = document.createElement("span");
       swatch.className = `swatch ${s}`;

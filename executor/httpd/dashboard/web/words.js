@@ -1,4 +1,4 @@
-// What the pages call things, and how they write numbers and times.
+// Names, and the form of numbers and times, on all pages.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -13,7 +13,7 @@ export const count = (n, one, many = one + "s") => `${number(n)} ${n === 1 ? one
 export const clock = (date) => date.toISOString().slice(11, 19);
 export const stamp = (date) => date.toISOString().slice(0, 19).replace("T", " ") + " UTC";
 
-// span is a length of time as people say it.
+// span formats a duration.
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s < 60) return `${s} s`;
@@ -46,36 +46,36 @@ const phases = {
   closed: ["Closed", "over"],
 };
 
-// phase is what a sale is called now: words, and one of good, wait, over, bad.
+// phase returns the phase of a sale in words, and one of good, wait, over, bad.
 export function phase(snapshot) {
-  if (snapshot.away) return ["Not known", "bad"];
+  if (snapshot.away) return ["Unknown", "bad"];
   const sale = snapshot.sale;
-  const [text, kind] = phases[sale.phase] || [sale.phase || "Not known", "bad"];
+  const [text, kind] = phases[sale.phase] || [sale.phase || "Unknown", "bad"];
   if (!sale.soldOut) return [text, kind];
   return [sale.phase === "open" ? "Sold out" : `${text}, sold out`, kind === "bad" ? kind : "over"];
 }
 
-// hours says when the sale opens or closes, seen from a time.
+// hours describes the next opening or close at a time.
 export function hours(sale, now) {
   const opens = moment(sale.opensAt), closes = moment(sale.closesAt);
   if (opens && now < opens) return `Opens in ${span(opens - now)}, at ${stamp(opens)}`;
   if (closes && now < closes) return `Closes in ${span(closes - now)}, at ${stamp(closes)}`;
-  if (closes) return `Its hours ended at ${stamp(closes)}`;
+  if (closes) return `Opening hours ended at ${stamp(closes)}`;
   if (opens) return `Open since ${stamp(opens)}`;
   return "";
 }
 
-// away is why a process cannot tell how a sale stands, by the outcome that claims get.
+// away is why a process does not know the state of a sale, by the outcome of claims.
 export const away = (outcome) => ({
-  standby: "some shards have no owner that this process knows, or it is still starting",
-  no_quorum: "this process has lost the right to sell",
+  standby: "this process knows no owner of some shards, or is still starting",
+  no_quorum: "this process cannot sell: it has no lease, or the ledger does not answer",
   no_such_sale: "the sale is not applied, or is destroyed",
   closed: "the sale has ended and is sealed",
-  not_open: "the sale is not applied in full yet",
-  draining: "this process is going down",
+  not_open: "the last apply has not finished",
+  draining: "this process is shutting down",
 }[outcome] || outcome);
 
-// problem says what is wrong, where, since when, why, and what to do.
+// problem describes a fault: message, place, start, cause and remedy.
 export function problem(p) {
   const parts = [p.message, p.where && `: ${p.subject} ${p.where}`, p.since && `, since ${stamp(new Date(p.since))}`, p.error && `: ${p.error}`];
   return sentence(parts.filter(Boolean).join("")) + (p.remedy ? ` ${sentence(p.remedy)}` : "");
@@ -83,13 +83,13 @@ export function problem(p) {
 
 const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
 
-// The outcomes of claims, in groups that have a colour each. What no group names is amiss.
+// Groups of outcomes, with a colour each. The last has all that the others do not name.
 export const groups = [
   { name: "accepted", label: "Accepted", of: ["sold", "held", "entered"] },
-  { name: "again", label: "Asked again", of: ["replayed"] },
+  { name: "again", label: "Repeated", of: ["replayed"] },
   { name: "gone", label: "No unit free", of: ["sold_out", "none_now", "units_taken", "not_adjacent"] },
   { name: "refused", label: "Refused", of: ["limit_reached", "not_eligible", "key_reused", "bad_request", "expired", "cancelled", "refunded", "not_drawn", "no_such_sale"] },
-  { name: "hours", label: "Outside hours", of: ["not_open", "paused", "closed"] },
+  { name: "hours", label: "Not on sale", of: ["not_open", "paused", "closed"] },
   { name: "amiss", label: "Not decided", of: [] },
 ];
 export const groupOf = (outcome) => groups.find((g) => g.of.includes(outcome)) || groups[groups.length - 1];
@@ -100,14 +100,14 @@ export const states = {
   "sold-out": "sold out",
   drawing: "takes entries",
   moving: "moving",
-  stalled: "stalled: its log does not answer",
-  "no-lease": "not selling: the lease has run out",
-  unknown: "not known",
+  stalled: "stalled: the store does not answer",
+  "no-lease": "not selling: the lease has expired",
+  unknown: "unknown",
 };
 
 export const stages = {
   due: "due",
-  follows: "this process follows its log",
-  takes: "this process takes it",
-  gives: "this process gives it",
+  follows: "this process reads its log",
+  takes: "this process waits for its lease",
+  gives: "this process releases its lease",
 };
