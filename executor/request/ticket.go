@@ -50,12 +50,11 @@ type Search struct {
 }
 
 // keyEntry belongs to a request that came with a key, while it is in the table Underway of its shard.
-// The table's lock guards it, except hash.
+// The table's lock guards it.
 type keyEntry struct {
-	holder       atomic.Pointer[Holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
-	hash         uint64
-	number       uint64 // in the order of entering
-	nextInBucket *Ticket
+	holder atomic.Pointer[Holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
+	number uint64                 // in the order of entering
+	older  *Ticket                // of the same user and key
 
 	retained  bool // it stays in the table although it has an answer: its request is decided again
 	abandoned bool // the requester has gone, though it may be accepted
