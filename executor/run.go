@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -211,7 +210,8 @@ func (r *runner) prepare() {
 
 // start begins a session: the goroutines for each node that keeps lists.
 func (r *runner) start(run *ownership.Run) {
-	r.e.payloads.forget()
+	r.e.payloads.numbers.Store(false) // they are unknown before follow is called
+	r.e.payloads.reader.Store(nil)
 	over := make(chan struct{})
 	for i, g := range r.Batchers() {
 		took := r.e.metrics.Grab.WithLabelValues(r.e.cfg.Lists[i].Name())
@@ -264,20 +264,15 @@ func (r *runner) reportProblems() {
 	}
 	r.problems.Report(now, ofProcess, log)
 	if r.Totals() != nil {
-		r.logShare(log)
+		if n := len(r.Shards()); n != r.owned {
+			r.owned = n
+			log.Info("this process owns shards", "owned", n, "of", r.Ownership.Sale().Shards(), "members", len(r.Health().Members))
+		}
 		r.ofSession.Report(now, ofSession, log)
 	}
 	all := append([]status.Problem{}, ofProcess...) // not nil, also if there are none
 	all = append(all, ofSession...)
 	r.Publish(slices.DeleteFunc(all, func(p status.Problem) bool { return p.Past }))
-}
-
-// logShare logs how many shards this process owns, where that has changed.
-func (r *runner) logShare(log *slog.Logger) {
-	if n := len(r.Shards()); n != r.owned {
-		r.owned = n
-		log.Info("this process owns shards", "owned", n, "of", r.Ownership.Sale().Shards(), "members", len(r.Health().Members))
-	}
 }
 
 func (r *runner) logEvent(e quorum.Event) {

@@ -284,7 +284,7 @@ func (m *Machine) end(why api.Outcome) {
 	if why == api.Closed {
 		m.sold.Store(m.session.declared.Load())
 	}
-	m.session.release(here(why))
+	m.session.release(request.Refusal(why))
 	m.session = nil
 }
 
