@@ -22,18 +22,6 @@ type requestKey struct{ user, key string }
 
 func (r *Request) requestKey() requestKey { return requestKey{r.User, r.Key} }
 
-// Hold sets the holder of a ticket that came with a key, and adds the ticket to the table unless it is
-// there already.
-func (u *Underway) Hold(t *Ticket, by *Holder) {
-	if !t.Keyed() {
-		return
-	}
-	if !t.Held() {
-		u.enter(t)
-	}
-	t.holder.Store(by)
-}
-
 // Len returns how many tickets the table has.
 func (u *Underway) Len() int { return int(u.size.Load()) }
 
