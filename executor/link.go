@@ -41,20 +41,12 @@ func (v *inbound) Serve(ctx context.Context, r peers.ForwardedRequest) {
 
 // Update is peers.Inbound's.
 func (v *inbound) Update(ctx context.Context, t *ownership.PeerUpdate) {
-	select {
-	case v.e.inbox <- func(r *runner) { r.Ownership.Receive(r.clock(), v.from, t) }:
-	case <-ctx.Done():
-	case <-v.e.ended:
-	}
+	v.e.inLoop(ctx, func(r *runner) { r.Ownership.Receive(r.clock(), v.from, t) })
 }
 
 // Discover is peers.Inbound's.
 func (v *inbound) Discover(ctx context.Context) {
-	select {
-	case v.e.inbox <- func(r *runner) { r.Ownership.Discover(r.clock(), v.from) }:
-	case <-ctx.Done():
-	case <-v.e.ended:
-	}
+	v.e.inLoop(ctx, func(r *runner) { r.Ownership.Discover(r.clock(), v.from) })
 }
 
 // dialAgain is how long a peer is left alone after a link to it was cut, or not made.
@@ -71,7 +63,7 @@ func (r *runner) dial(to ownership.Process) {
 	r.running.Go(func() {
 		defer hang()
 		for ctx.Err() == nil {
-			h := &linkReceiver{r: r, closed: make(chan struct{})}
+			h := &linkReceiver{r.Machine, make(chan struct{})}
 			link, err := r.e.cfg.Dial(ctx, from, to, h)
 			if err == nil {
 				r.do(func() { r.Linked(r.clock(), to.ID, link) })
@@ -86,24 +78,18 @@ func (r *runner) dial(to ownership.Process) {
 	})
 }
 
-// do has the loop call a function between two events. false: the loop has ended.
-func (r *runner) do(what func()) bool {
+// do has the loop call a function between two events, unless the loop has ended.
+func (r *runner) do(what func()) {
 	select {
 	case r.replies <- what:
-		return true
 	case <-r.calls.Done():
-		return false
 	}
 }
 
 // linkReceiver is the LinkReceiver of one link.
 type linkReceiver struct {
-	r      *runner
+	*process.Machine
 	closed chan struct{}
 }
-
-func (h *linkReceiver) Answered(id uint64, a Answer) { h.r.Answered(h.r.clock(), id, a) }
-
-func (h *linkReceiver) Bounced(id uint64, to ownership.Route) { h.r.Bounced(h.r.clock(), id, to) }
 
 func (h *linkReceiver) Closed(error) { close(h.closed) }

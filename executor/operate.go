@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -42,20 +43,29 @@ func (e *Executor) share(ctx context.Context, do func(*runner)) (s api.Share, er
 // operate does something between two events, if the sale is served.
 func (e *Executor) operate(ctx context.Context, do func(*runner) error) error {
 	done := make(chan error, 1)
-	select {
-	case e.inbox <- func(r *runner) {
+	called := e.inLoop(ctx, func(r *runner) {
 		if !r.Ownership.Operable() {
 			done <- ErrNotServing
 			return
 		}
 		done <- do(r)
-	}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-e.ended:
-		return ErrNotServing
+	})
+	if !called {
+		return cmp.Or(context.Cause(ctx), ErrNotServing)
 	}
 	return <-done
+}
+
+// inLoop has the loop of Run call a function between two events. It returns false if ctx ends before, or the
+// loop has ended.
+func (e *Executor) inLoop(ctx context.Context, do func(*runner)) bool {
+	select {
+	case e.inbox <- do:
+		return true
+	case <-ctx.Done():
+	case <-e.ended:
+	}
+	return false
 }
 
 // retireEvery is how often Retire counts the shards that are left.
@@ -71,17 +81,17 @@ func (e *Executor) Retire(ctx context.Context, report func(left int)) (left int)
 	}
 	got, reportedAt := make(chan progress, 1), time.Time{}
 	for first := true; ; first = false {
-		select {
-		case e.inbox <- func(r *runner) {
+		called := e.inLoop(ctx, func(r *runner) {
 			if first {
 				r.Ownership.Retire(r.clock())
 			}
 			n, takers := r.Ownership.Retired(r.clock())
 			got <- progress{n, takers}
-		}:
-		case <-ctx.Done():
+		})
+		switch {
+		case ctx.Err() != nil && !called:
 			return left
-		case <-e.ended:
+		case !called:
 			return 0
 		}
 		s := <-got

@@ -23,12 +23,6 @@ type payloads struct {
 	failed  atomic.Pointer[error]          // the error of the last read; nil: it succeeded
 }
 
-// forget begins a session, in which payloads are unknown before follow is called.
-func (g *payloads) forget() {
-	g.numbers.Store(false)
-	g.reader.Store(nil)
-}
-
 // follow takes in which units the sale's log has added to the run, if they have payloads.
 func (g *payloads) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
 	if len(sale.Newest().GetUnits()) == 0 {

@@ -177,7 +177,8 @@ func TestChooseBeforeUnitsAreKnown(t *testing.T) {
 	}
 	for _, begun := range []*payloads{g, new(payloads)} {
 		begun.numbers.Store(begun != g)
-		begun.forget()
+		begun.reader.Store(nil)
+		begun.numbers.Store(false)
 		if a := begun.choose(t.Context(), &r, &want); !reflect.DeepEqual(a, want) {
 			t.Errorf("at the start of a session: %+v", a)
 		}

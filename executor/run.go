@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -32,7 +31,6 @@ type runner struct {
 	standing int // refusals since a lease was last held: the first is logged
 	owned    int // shards that were logged last
 
-	ended    chan shardEnd                 // shards that have ended
 	advanced time.Duration                 // monotonic: of the last Advance, or of the last time that it had no effect
 	dialing  map[string]context.CancelFunc // of the links to peers, by id
 	problems status.Reporter               // of those that the process has whether or not it serves
@@ -43,19 +41,13 @@ type runner struct {
 	turns     chan struct{}   // has a place for each shard that may be loaded at a time
 }
 
-// shardEnd is the end of a shard's machine, and why.
-type shardEnd struct {
-	shard int
-	why   error
-}
-
 // Run serves the sale whenever this process owns it, until ctx ends: then it
 // answers what it has accepted, gives back its leases and returns nil. An error
 // means that the sale cannot be followed, because its log is damaged.
 func (e *Executor) Run(ctx context.Context) error {
 	r := &runner{
 		Machine: e.machine, e: e, clock: e.cfg.Clock, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists},
-		replies: make(chan func()), ended: make(chan shardEnd), dialing: make(map[string]context.CancelFunc),
+		replies: make(chan func()), dialing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
@@ -98,9 +90,6 @@ func (r *runner) loop(ctx context.Context) error {
 				wake = r.wakes(r.clock(), out.Wake)
 			case take := <-r.replies:
 				take()
-			case end := <-r.ended:
-				r.ShardEnded(r.clock(), end.shard, end.why)
-				r.e.metrics.Sessions.WithLabelValues("ended").Inc()
 			case do := <-r.e.inbox:
 				do(r)
 			case <-timer.C:
@@ -161,10 +150,7 @@ func (r *runner) due(now clock.Now, owns time.Duration) bool {
 func (r *runner) call(c calls.Call) {
 	r.running.Go(func() {
 		reply := c.Do(r.calls, r.ends)
-		select {
-		case r.replies <- func() { c.Took(r.clock(), reply, nil) }:
-		case <-r.calls.Done():
-		}
+		r.do(func() { c.Took(r.clock(), reply, nil) })
 	})
 }
 
@@ -211,7 +197,8 @@ func (r *runner) prepare() {
 
 // start begins a session: the goroutines for each node that keeps lists.
 func (r *runner) start(run *ownership.Run) {
-	r.e.payloads.forget()
+	r.e.payloads.numbers.Store(false) // they are unknown before follow is called
+	r.e.payloads.reader.Store(nil)
 	over := make(chan struct{})
 	for i, g := range r.Batchers() {
 		took := r.e.metrics.Grab.WithLabelValues(r.e.cfg.Lists[i].Name())
@@ -241,10 +228,10 @@ func (r *runner) open(s *shard.Shard) {
 			why = lost.Kind // its cause was just logged
 		}
 		r.e.cfg.Logger.Debug("a shard's machine has ended", "sale", r.e.cfg.Sale, "shard", i, "why", why)
-		select {
-		case r.ended <- shardEnd{i, why}:
-		case <-r.calls.Done():
-		}
+		r.do(func() {
+			r.ShardEnded(r.clock(), i, why)
+			metrics.Sessions.WithLabelValues("ended").Inc()
+		})
 	})
 }
 
@@ -264,20 +251,15 @@ func (r *runner) reportProblems() {
 	}
 	r.problems.Report(now, ofProcess, log)
 	if r.Totals() != nil {
-		r.logShare(log)
+		if n := len(r.Shards()); n != r.owned {
+			r.owned = n
+			log.Info("this process owns shards", "owned", n, "of", r.Ownership.Sale().Shards(), "members", len(r.Health().Members))
+		}
 		r.ofSession.Report(now, ofSession, log)
 	}
 	all := append([]status.Problem{}, ofProcess...) // not nil, also if there are none
 	all = append(all, ofSession...)
 	r.Publish(slices.DeleteFunc(all, func(p status.Problem) bool { return p.Past }))
-}
-
-// logShare logs how many shards this process owns, where that has changed.
-func (r *runner) logShare(log *slog.Logger) {
-	if n := len(r.Shards()); n != r.owned {
-		r.owned = n
-		log.Info("this process owns shards", "owned", n, "of", r.Ownership.Sale().Shards(), "members", len(r.Health().Members))
-	}
 }
 
 func (r *runner) logEvent(e quorum.Event) {

@@ -25,8 +25,7 @@ type Call struct {
 func (g *Batcher) Next(now clock.Now, c *Call) (bool, time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
-	c.reset()
-	c.calledAt = now.Mono
+	*c = Call{Batches: c.Batches[:0], queues: c.queues[:0], tickets: c.tickets[:0], calledAt: now.Mono}
 	if g.calls >= MaxCalls {
 		return false, 0
 	}
@@ -68,10 +67,6 @@ func (g *Batcher) Call(node int, c *Call) calls.Call {
 type Reply struct {
 	Given []lists.Given
 	Err   error
-}
-
-func (c *Call) reset() {
-	c.Batches, c.queues, c.tickets = c.Batches[:0], c.queues[:0], c.tickets[:0]
 }
 
 // maxFirstAttempts returns how many requests that were in no call yet may go into the next call. After a

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"slices"
 	"time"
 
 	"salectl/api"
@@ -96,11 +95,6 @@ func (h *handover) begin(n int) {
 	}
 }
 
-// running reports whether the machine of any shard runs.
-func (h *handover) running() bool {
-	return slices.ContainsFunc(h.all, func(s share) bool { return s.runs })
-}
-
 // enter begins a stage.
 func (h *handover) enter(now clock.Now, i int, stage shareStage) {
 	s := &h.all[i]
@@ -119,7 +113,7 @@ func (h *handover) advance(now clock.Now) {
 		h.wake = h.clock.since + h.ttl + 1
 	}
 	var try, end []string
-	h.assignFallbacks(now)
+	h.assignment.fallBack(h.uid, len(h.all), func(p Process) bool { return h.peers.lost(now, p.ID) })
 	warm := h.followed()
 	isolatedTooLong := h.peers.isolatedTooLong(now)
 	leaves := h.retiring() || h.peers.isolatedSince != 0
@@ -199,11 +193,6 @@ func (h *handover) advance(now clock.Now) {
 	}
 	h.leased(now, h.leases.Acquire(now, try...))
 	h.leased(now, h.leases.Release(now, "", end...))
-}
-
-// assignFallbacks computes the assignment without the processes that have become unreachable.
-func (h *handover) assignFallbacks(now clock.Now) {
-	h.assignment.fallBack(h.uid, len(h.all), func(p Process) bool { return h.peers.lost(now, p.ID) })
 }
 
 // followed returns the number of shards in stage warming or taking, except those that a fallback has

@@ -136,7 +136,8 @@ func (m *Machine) live() bool {
 
 // SaleRead receives the reply to the read under way.
 func (m *Machine) SaleRead(now clock.Now, r ledger.Reply) {
-	if m.log.replied(now, r, m.readEvery()) {
+	m.log.readErr = r.Err
+	if m.log.take(now, m.log.reader.Done(now, r), m.readEvery()) {
 		m.handover.grantAll(now)
 	}
 }
@@ -173,7 +174,7 @@ func (m *Machine) RosterReply(now clock.Now, r quorum.Reply) {
 
 // Tick receives the time.
 func (m *Machine) Tick(now clock.Now) {
-	if m.log.tick(now, m.readEvery()) {
+	if m.log.take(now, m.log.reader.Tick(now), m.readEvery()) {
 		m.handover.grantAll(now)
 	}
 	if m.handover.leases != nil {
@@ -200,7 +201,7 @@ func (m *Machine) leave(now clock.Now, h shard.Halt) {
 // wait until all nodes have the release. An unreachable node is sent it for longer than a ttl, and
 // the others may be a majority again before.
 func (m *Machine) endIfIdle(now clock.Now) {
-	if m.stage != leaving || m.handover.running() {
+	if m.stage != leaving || slices.ContainsFunc(m.handover.all, func(s share) bool { return s.runs }) {
 		return
 	}
 	h := m.halt

@@ -49,18 +49,8 @@ func (l *saleLog) restart() {
 	l.reader = ledger.NewWriter(l.name, l.sale)
 }
 
-// replied receives the reply to the read under way. every is the time until the next read.
-func (l *saleLog) replied(now clock.Now, r ledger.Reply, every time.Duration) (caughtUp bool) {
-	l.readErr = r.Err
-	return l.take(now, l.reader.Done(now, r), every)
-}
-
-// tick receives the time.
-func (l *saleLog) tick(now clock.Now, every time.Duration) (caughtUp bool) {
-	return l.take(now, l.reader.Tick(now), every)
-}
-
-// take processes the reader's result, and reports whether the log is read to its end.
+// take processes the reader's result, and reports whether the log is read to its end. every is the time until
+// the next read.
 func (l *saleLog) take(now clock.Now, do ledger.Do, every time.Duration) (caughtUp bool) {
 	l.do = do
 	switch do.Event {

@@ -8,7 +8,6 @@ package peers_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"testing"
@@ -32,7 +31,7 @@ func process(t *testing.T, dir string, standby bool) *executor.Executor {
 	logs, node := open(t, dir)
 	e := executor.New(executor.Config{
 		Logs: logs, Nodes: []quorum.Node{node}, Sale: "linked", Address: l.Addr().String(), Standby: standby,
-		Dial: peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)}),
+		Dial: peers.Dialer(linkConfig),
 	})
 	run(t, e, l)
 	return e

@@ -37,8 +37,8 @@ import (
 type Remote struct {
 	*request.Pending // whose table Underway the shard of this process shares
 	cfg              RemoteConfig
-	forwarder        request.Forwarder // the Remote itself
-	ticketCount      atomic.Int64      // tickets; written under mu
+	cancel           func(*request.Ticket) // the method Cancel
+	ticketCount      atomic.Int64          // tickets; written under mu
 
 	mu          sync.Mutex
 	route       ownership.Route
@@ -94,7 +94,7 @@ type RemoteConfig struct {
 // NewRemote returns a Remote with no known owner.
 func NewRemote(c RemoteConfig) *Remote {
 	r := &Remote{cfg: c, lastID: c.IDBase}
-	r.forwarder = r
+	r.cancel = r.Cancel
 	r.Pending = request.NewPending(request.PendingConfig{
 		Decider: elsewhere{}, Number: c.Shard, UID: c.UID, Underway: new(request.Underway), Doubts: c.Doubts, Clock: c.Clock,
 	})
@@ -251,7 +251,7 @@ func (r *Remote) sendQueued(now clock.Now) (over []*request.Ticket) {
 			n++
 			continue
 		}
-		t.SetForwarder(&r.forwarder)
+		t.OnCancel(&r.cancel)
 		r.lastID++
 		t.ForwardID = uint64(r.cfg.Shard)<<forwardBits | r.lastID&(1<<forwardBits-1)
 		if !r.cfg.Send(to, ForwardedRequest{ID: t.ForwardID, UID: r.cfg.UID, Request: t.Request}) {
@@ -305,8 +305,8 @@ func (r *Remote) takeForDecision(t *request.Ticket) bool {
 	return t.MaybeDecided || t.Take()
 }
 
-// Cancel implements request.Forwarder. It records that the requester of a forwarded ticket has gone. The ticket is forwarded to no other
-// process, and the owner is notified, so that it does not decide the request if it has not yet.
+// Cancel records that the requester of a forwarded ticket has gone. The ticket is forwarded to no other process,
+// and the owner is notified, so that it does not decide the request if it has not yet.
 func (r *Remote) Cancel(t *request.Ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

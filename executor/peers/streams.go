@@ -16,14 +16,11 @@ import (
 	"salectl/executor/request"
 )
 
-// Config configures links.
+// Config configures links. All but Secure is required.
 type Config struct {
-	Sale      string
-	Token     func() string     // returns the current token for other processes; nil, "": none
-	Transport http.RoundTripper // must support HTTP/2; nil: a default
-
-	// TLS returns the configuration of each new link; nil: that of api.StreamConfig.
-	TLS func() *tls.Config
+	Sale  string
+	Token func() string      // returns the current token for other processes; "": none
+	TLS   func() *tls.Config // returns the configuration of each new link, as that of api.StreamConfig
 	// Secure refuses links without TLS, so that the token is sent over TLS only. Otherwise anyone
 	// who can write to the lock nodes could have it sent to any address.
 	Secure bool
@@ -36,19 +33,15 @@ func Dialer(c Config) Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale)}
 	return func(ctx context.Context, from, to ownership.Process, receiver LinkReceiver) (Link, error) {
 		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
-		token := l.now()
+		token := l.token()
 		l.shown.Store(&token)
 		base := api.BaseURL(to.Address)
 		if c.Secure && !strings.HasPrefix(base, "https://") {
 			l.refused(errPlain.Error())
 			return nil, errPlain
 		}
-		var over *tls.Config
-		if c.TLS != nil {
-			over = c.TLS()
-		}
 		conn, err := api.DialStream(ctx, api.StreamConfig{
-			Server: base, Sale: c.Sale, Token: token, Peer: true, Transport: c.Transport, TLS: over,
+			Server: base, Sale: c.Sale, Token: token, Peer: true, TLS: c.TLS(),
 			Received: l.received, Closed: receiver.Closed,
 		})
 		if err != nil {
@@ -91,17 +84,9 @@ func (l *link) Update(t *ownership.PeerUpdate) bool {
 	return l.send(all...)
 }
 
-// now returns the current token.
-func (l *link) now() string {
-	if l.token == nil {
-		return ""
-	}
-	return l.token()
-}
-
 // send sends all messages or none, preceded by the token if it has changed.
 func (l *link) send(all ...*streampb.Request) bool {
-	if now := l.now(); now != *l.shown.Load() {
+	if now := l.token(); now != *l.shown.Load() {
 		if l.conn.TrySend(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: now}}}) != nil {
 			return false
 		}

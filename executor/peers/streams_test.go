@@ -2,6 +2,7 @@ package peers_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,7 +60,7 @@ func newPairAs(t testing.TB, settings *pb.Settings) *pair {
 		logs, node := open(t, dir)
 		*e = executor.New(executor.Config{
 			Logs: logs, Nodes: []quorum.Node{node}, Sale: "linked", Address: l.Addr().String(),
-			Dial: peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)}),
+			Dial: peers.Dialer(linkConfig),
 		})
 		addresses[l.Addr().String()] = *e
 		run(t, *e, l)
@@ -175,7 +176,7 @@ func (d deaf) Closed(error)                   { close(d.closed) }
 // answering what comes by the other.
 func TestLinkToTheProcessBefore(t *testing.T) {
 	p := newPair(t)
-	dial := peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
+	dial := peers.Dialer(linkConfig)
 	before, receiver := p.b.Me(), deaf{make(chan struct{})}
 	before.ID = "0123456789abcdef"
 	if _, err := dial(t.Context(), p.a.Me(), before, receiver); err != nil {
@@ -200,7 +201,7 @@ func (h asking) Answered(uint64, executor.Answer) { close(h.answered) }
 // answered all the same: it has to make a third.
 func TestHelloOfAnOlderLink(t *testing.T) {
 	p := newPair(t)
-	dial := peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
+	dial := peers.Dialer(linkConfig)
 	older := asking{deaf{make(chan struct{})}, make(chan struct{})}
 	l, err := dial(t.Context(), p.a.Me(), p.b.Me(), older)
 	if err != nil {
@@ -311,4 +312,9 @@ func (p *pair) claim(b *testing.B, owner *executor.Executor, callers, n int) {
 	if a := wrong.Load(); a != nil {
 		b.Fatalf("%+v", *a)
 	}
+}
+
+// linkConfig makes links without a token and TLS.
+var linkConfig = peers.Config{
+	Sale: "linked", Token: func() string { return "" }, TLS: func() *tls.Config { return nil }, Log: slog.New(slog.DiscardHandler),
 }

@@ -63,7 +63,7 @@ func (d *Admission) fail(t *session, why error) {
 	d.left.Store(t)
 	d.serving.Store(nil)
 	if t != nil {
-		t.release(here(api.NoQuorum))
+		t.release(request.Refusal(api.NoQuorum))
 	}
 }
 
@@ -96,7 +96,8 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request
 			return nil, nil
 		}
 		fallthrough
-	case s == nil || d.viaRemote(now, t, s):
+	case s == nil || t.remotes[i].Busy() || d.links.Any() && !s.May(now):
+		// Others wait for the shard's owner before this one, or the shard is about to be another's.
 		return d.forward(now, t, i, request.NewTicket(d.tickets, *r, d.newKey, now.Mono), x, a)
 	}
 	ticket := d.admitTo(ctx, now, t, s, r, a)
@@ -159,12 +160,6 @@ func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *reque
 	ticket, t := d.admit(ctx, now, &r, x, a)
 	before.Finish()
 	return ticket, t
-}
-
-// viaRemote reports whether requests to a shard of this process go the way of those to a
-// shard of a peer: others wait there before them, or the shard is about to be another's.
-func (d *Admission) viaRemote(now clock.Now, t *session, s *shard.Shard) bool {
-	return t.remotes[s.Number()].Busy() || d.links.Any() && !s.May(now)
 }
 
 // queue has a ticket wait on a shard of this process, or sets in a why it cannot.

@@ -249,19 +249,19 @@ func (m *Machine) Cut(now clock.Now, id string) {
 }
 
 // Answered passes on a peer's answer to a forwarded request. It is safe for concurrent use.
-func (m *Machine) Answered(now clock.Now, id uint64, a request.Answer) {
+func (m *Machine) Answered(id uint64, a request.Answer) {
 	m.links.Answered.Add(1)
 	if t := m.serving.Load(); t != nil && peers.ShardOf(id) < len(t.remotes) {
-		t.remotes[peers.ShardOf(id)].HandleAnswer(now, id, a)
+		t.remotes[peers.ShardOf(id)].HandleAnswer(m.clock(), id, a)
 	}
 }
 
 // Bounced passes on that a peer does not own the shard of a forwarded request. It is safe for
 // concurrent use.
-func (m *Machine) Bounced(now clock.Now, id uint64, to ownership.Route) {
+func (m *Machine) Bounced(id uint64, to ownership.Route) {
 	m.links.Bounced.Add(1)
 	if t := m.serving.Load(); t != nil && peers.ShardOf(id) < len(t.remotes) {
-		t.remotes[peers.ShardOf(id)].HandleBounce(now, id, to)
+		t.remotes[peers.ShardOf(id)].HandleBounce(m.clock(), id, to)
 	}
 }
 
@@ -284,7 +284,7 @@ func (m *Machine) end(why api.Outcome) {
 	if why == api.Closed {
 		m.sold.Store(m.session.declared.Load())
 	}
-	m.session.release(here(why))
+	m.session.release(request.Refusal(why))
 	m.session = nil
 }
 

@@ -142,7 +142,7 @@ func (m *Machine) sessionProblems(now clock.Now) []status.Problem {
 		if by := s.WasSetBack(); by != 0 {
 			all = append(all, status.OfShard(status.ShardLogAhead, i, time.Time{}, "it was ahead by "+by.Round(time.Millisecond).String()))
 		}
-		if bytes := s.Bytes(); bytes >= largeLog {
+		if s.Status().Bytes >= largeLog {
 			all = append(all, status.OfShard(status.ShardLogLarge, i, time.Time{}, "it has reached a quarter of the 1 GiB that a store may refuse"))
 		}
 	}

@@ -98,12 +98,18 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	for i := range n {
 		t.remotes = append(t.remotes, peers.NewRemote(peers.RemoteConfig{
 			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Clock: cfg.Clock, Me: d.me.ID, IDBase: first,
-			MaxQueue:   func() int { return int(t.depth.Load()) },
-			Send:       d.links.Forward,
-			OfferLocal: t.home(i),
-			Lookup:     func(now clock.Now, q *request.Query) (request.Answer, bool) { return t.lookup(now, i, q) },
-			Refusal:    t.away,
-			Notify:     own.Notify,
+			MaxQueue: func() int { return int(t.depth.Load()) },
+			Send:     d.links.Forward,
+			OfferLocal: func(now clock.Now, ticket *request.Ticket) api.Outcome {
+				s := t.local(i)
+				if s == nil || !s.May(now) || t.keepsOut(s.Stalled()) { // there it would wait for longer
+					return api.Standby
+				}
+				return s.Offer(now, ticket)
+			},
+			Lookup:  func(now clock.Now, q *request.Query) (request.Answer, bool) { return t.lookup(now, i, q) },
+			Refusal: t.away,
+			Notify:  own.Notify,
 		}))
 	}
 	return t
@@ -121,17 +127,6 @@ func (t *session) locals() (all []*shard.Shard) {
 		}
 	}
 	return all
-}
-
-// home returns what queues a ticket on a shard of this process.
-func (t *session) home(i int) func(clock.Now, *request.Ticket) api.Outcome {
-	return func(now clock.Now, ticket *request.Ticket) api.Outcome {
-		s := t.local(i)
-		if s == nil || !s.May(now) || t.keepsOut(s.Stalled()) { // there it would wait for longer
-			return api.Standby
-		}
-		return s.Offer(now, ticket)
-	}
 }
 
 // carry brings a message to the shard that it is for, here or at a peer. It may be lost.
@@ -223,12 +218,17 @@ func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.batche
 func (t *session) plan(sale *ledger.Sale, own Config) {
 	t.totals.Generation(sale.Generation())
 	t.declare(sale, own)
-	t.boundQueues(own.Queue)
+	depth := own.Queue // where the generation declares nothing
+	if q := t.declared.Load().Queue; q != nil {
+		depth = int(q.Depth)
+	}
+	t.depth.Store(int64(depth))
 	if sale.Ranked() && t.ranks.Load() == nil {
 		t.ranks.Store(ranksOf(sale))
 		t.totals.SetDrawn(sale.DrawnSince())
 	}
 	for i, s := range t.running {
+		s.Bound(depth)
 		s.Post(shard.Planned(plansOf(sale, i)))
 		if r := t.ranks.Load(); r != nil {
 			s.Post(r.shards[i])
@@ -249,18 +249,6 @@ func plansOf(sale *ledger.Sale, shard int) []*pb.Generation {
 	return all
 }
 
-// boundQueues has as many requests wait as the newest generation declares; depth is how
-// many if it declares nothing.
-func (t *session) boundQueues(depth int) {
-	if q := t.declared.Load().Queue; q != nil {
-		depth = int(q.Depth)
-	}
-	t.depth.Store(int64(depth))
-	for _, s := range t.running {
-		s.Bound(depth)
-	}
-}
-
 // declare takes over the declaration of the newest generation. One that this program cannot read, since
 // a newer program has written it, changes nothing: the shards can read their part of the generation, and
 // grant no claim by the rules before it.
@@ -276,18 +264,13 @@ func (t *session) declare(sale *ledger.Sale, own Config) {
 	case hash == "":
 		t.eligibility.Store(nil)
 	case err == nil:
-		t.setRules(own, declared, hash)
+		before := t.eligibility.Load()
+		e := newEligibility(declared, hash, own.Users, before, own.Ruled)
+		if before == nil || e.users != before.users {
+			t.users = append(t.users, e.users)
+		}
+		t.eligibility.Store(e)
 	}
-}
-
-// setRules replaces the rules.
-func (t *session) setRules(own Config, declared spec.Sale, hash string) {
-	before := t.eligibility.Load()
-	e := newEligibility(declared, hash, own.Users, before, own.Ruled)
-	if before == nil || e.users != before.users {
-		t.users = append(t.users, e.users)
-	}
-	t.eligibility.Store(e)
 }
 
 // stop ends the sequencers of the session, if there is one.
@@ -419,11 +402,6 @@ func stallKind(stall *shard.Stall) *status.Kind {
 		return status.ListsStalled
 	}
 	return status.Stalled
-}
-
-// here returns the answer to requests that a session ends.
-func here(why api.Outcome) request.Answer {
-	return request.Answer{Outcome: why, RetryAfter: time.Second}
 }
 
 // ranks are those of a draw, once all are published.

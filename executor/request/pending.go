@@ -12,7 +12,6 @@ import (
 // may be yet. All methods are safe for concurrent use.
 type Pending struct {
 	PendingConfig
-	self    Holder        // itself, for its tickets
 	decided atomic.Uint64 // requests that were answered, in all
 
 	drained           atomic.Bool   // the shard's list is off, and the log has all that it gave
@@ -45,14 +44,19 @@ type Decider interface {
 }
 
 // NewPending returns Pending without requests.
-func NewPending(c PendingConfig) *Pending {
-	p := &Pending{PendingConfig: c}
-	p.self = p
-	return p
-}
+func NewPending(c PendingConfig) *Pending { return &Pending{PendingConfig: c} }
 
-// Hold adds a ticket to the table Underway, if it came with a key.
-func (p *Pending) Hold(t *Ticket) { p.Underway.Hold(t, &p.self) }
+// Hold makes p the holder of a ticket that came with a key, and adds the ticket to the table Underway unless it
+// is there already.
+func (p *Pending) Hold(t *Ticket) {
+	if !t.Keyed() {
+		return
+	}
+	if !t.Held() {
+		p.Underway.enter(t)
+	}
+	t.holder.Store(p)
+}
 
 // Enter adds a ticket that is being queued on the shard to the table Underway. The caller holds the lock of
 // the queue: tickets of one key are answered in the order in which they have entered.
@@ -192,10 +196,10 @@ func (p *Pending) ListMayContradict(a *Answer) bool {
 	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.mayLack() && p.logCompletePeriod.Load() == 0
 }
 
-// Withdrawn implements Holder.
+// Withdrawn is called when a ticket was withdrawn, and will not be decided.
 func (p *Pending) Withdrawn(t *Ticket) { p.Underway.Leave(t) }
 
-// Abandoned implements Holder.
+// Abandoned is called when the requester has gone, though the ticket may be accepted.
 func (p *Pending) Abandoned(t *Ticket) {
 	p.Underway.Abandon(t)
 	if p.KnowsOutcome() {
@@ -208,7 +212,7 @@ func (p *Pending) Abandoned(t *Ticket) {
 // KnowsOutcome reports whether the outcome is known here of a claim that another process may have
 // decided. A process that serves a shard has read its log behind all that other processes have sent
 // there. With a list, that log has what they had given from the list if this process has filled it, or
-// if the list is off for good. It implements Holder.
+// if the list is off for good.
 func (p *Pending) KnowsOutcome() bool {
 	return p.Decider.Serves() && (p.logCompletePeriod.Load() != 0 || p.drained.Load())
 }

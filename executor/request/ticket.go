@@ -50,19 +50,18 @@ type Search struct {
 }
 
 // keyEntry belongs to a request that came with a key, while it is in the table Underway of its shard.
-// The table's lock guards it, except hash.
+// The table's lock guards it.
 type keyEntry struct {
-	holder       atomic.Pointer[Holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
-	hash         uint64
-	number       uint64 // in the order of entering
-	nextInBucket *Ticket
+	holder atomic.Pointer[Pending] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
+	number uint64                  // in the order of entering
+	older  *Ticket                 // of the same user and key
 
 	retained  bool // it stays in the table although it has an answer: its request is decided again
 	abandoned bool // the requester has gone, though it may be accepted
 }
 
 // Forwarding belongs to a request that waits for the process that owns its shard. The lock of its forwarder
-// guards it, except forwarder.
+// guards it, except cancel.
 type Forwarding struct {
 	ForwardID    uint64        // its id there; 0: it was never forwarded
 	Turn         uint64        // in the order in which the requests are forwarded
@@ -70,43 +69,14 @@ type Forwarding struct {
 	MaybeDecided bool          // another process may have decided it
 	Cancelled    bool          // the requester gave up while the request was forwarded: it is forwarded to no other process
 
-	forwarder atomic.Pointer[Forwarder] // what has forwarded it; nil: nothing
+	cancel atomic.Pointer[func(*Ticket)] // see OnCancel; nil: it was not forwarded
 }
 
-// Forwarder has forwarded tickets to other processes.
-type Forwarder interface {
-	// Cancel is called when the requester of a forwarded ticket has gone.
-	Cancel(t *Ticket)
-}
-
-// SetForwarder records what has forwarded the ticket.
-func (f *Forwarding) SetForwarder(by *Forwarder) { f.forwarder.Store(by) }
-
-// Holder holds a ticket with a key until its answer: a shard of this process, or the stand-in for a shard
-// that another process owns.
-type Holder interface {
-	// Withdrawn is called when a ticket was withdrawn, and will not be decided.
-	Withdrawn(t *Ticket)
-	// Abandoned is called when the requester has gone, though the ticket may be accepted.
-	Abandoned(t *Ticket)
-	// Refuse returns the answer to a request that is refused with a: a itself, unless that would deny a claim
-	// that was accepted or may be yet.
-	Refuse(r Request, a Answer) Answer
-	// KnowsOutcome reports whether this process knows the outcome of claims that other processes have
-	// decided. If so, Refuse returns the claim of a request that was accepted.
-	KnowsOutcome() bool
-}
+// OnCancel records that the ticket was forwarded: cancel is called if its requester goes.
+func (f *Forwarding) OnCancel(cancel *func(*Ticket)) { f.cancel.Store(cancel) }
 
 // Held reports whether the ticket has a holder. A ticket that came without a key has none.
 func (t *Ticket) Held() bool { return t.holder.Load() != nil }
-
-// heldBy returns the holder of the ticket; nil: it came without a key.
-func (t *Ticket) heldBy() Holder {
-	if in := t.holder.Load(); in != nil {
-		return *in
-	}
-	return nil
-}
 
 // The states of a ticket.
 const (
@@ -180,7 +150,7 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 	t.QueuedAt, t.Op, t.SentToList, t.keyless, t.fromPeer, t.Answer = now, 0, false, false, false, Answer{}
 	t.ForwardID, t.Turn, t.WaitsSince, t.MaybeDecided, t.Cancelled = 0, 0, 0, false, false
 	t.retained, t.abandoned = false, false
-	t.forwarder.Store(nil)
+	t.cancel.Store(nil)
 	t.state.Store(ticketWaiting)
 	return t
 }
@@ -239,11 +209,11 @@ func (t *Ticket) GiveUp() Answer {
 	case <-t.done:
 		return t.Finish()
 	default:
-		if in := t.heldBy(); in != nil {
+		if in := t.holder.Load(); in != nil {
 			in.Abandoned(t)
 		}
-		if by := t.forwarder.Load(); by != nil {
-			(*by).Cancel(t)
+		if cancel := t.cancel.Load(); cancel != nil {
+			(*cancel)(t)
 		}
 		if t.Query != nil {
 			return Refusal(api.Standby)
@@ -260,7 +230,7 @@ func (t *Ticket) Withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, 
 // before or may be yet; that of a query is Standby. The caller of a successful Withdraw calls it, once.
 func (t *Ticket) WithdrawnAnswer() Answer {
 	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
-	in := t.heldBy()
+	in := t.holder.Load()
 	switch {
 	case t.Query != nil:
 		return Refusal(api.Standby)
@@ -292,7 +262,7 @@ func (t *Ticket) Repeat() Request {
 func (t *Ticket) Finish() Answer {
 	a := t.Answer
 	if t.retained {
-		t.heldBy().Withdrawn(t)
+		t.holder.Load().Withdrawn(t)
 	}
 	t.Free()
 	return a

@@ -1,7 +1,6 @@
 package request
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 )
@@ -10,38 +9,18 @@ import (
 // a requester. While it has a ticket, no other request of the same user and key may be answered that
 // the claim is not accepted.
 //
-// It is a hash table of the tickets themselves, so that to enter and to leave it
-// costs a claim no allocation. All methods are safe for concurrent use.
+// All methods are safe for concurrent use.
 type Underway struct {
 	mu         sync.Mutex
-	buckets    []*Ticket    // each is the newest ticket of a chain linked by Ticket.nextInBucket; their number is a power of two
-	size       atomic.Int64 // of tickets; written under mu
-	lastNumber uint64       // tickets in all
+	newest     map[requestKey]*Ticket // the head of a list linked by Ticket.older
+	size       atomic.Int64           // of tickets; written under mu
+	lastNumber uint64                 // tickets in all
 }
 
-// minBuckets is the initial number of buckets.
-const minBuckets = 64
+// requestKey is what one request has in common with its repetitions.
+type requestKey struct{ user, key string }
 
-var underwaySeed = maphash.MakeSeed()
-
-func hashOf(user, key string) uint64 {
-	return maphash.String(underwaySeed, user)*0x9e3779b97f4a7c15 ^ maphash.String(underwaySeed, key)
-}
-
-// bucket returns the head of the chain for a hash. mu is held.
-func (u *Underway) bucket(hash uint64) **Ticket { return &u.buckets[hash&uint64(len(u.buckets)-1)] }
-
-// Hold sets the holder of a ticket that came with a key, and adds the ticket to the table unless it is
-// there already.
-func (u *Underway) Hold(t *Ticket, by *Holder) {
-	if !t.Keyed() {
-		return
-	}
-	if !t.Held() {
-		u.enter(t)
-	}
-	t.holder.Store(by)
-}
+func (r *Request) requestKey() requestKey { return requestKey{r.User, r.Key} }
 
 // Len returns how many tickets the table has.
 func (u *Underway) Len() int { return int(u.size.Load()) }
@@ -57,7 +36,6 @@ func (u *Underway) Conclude(t *Ticket) (earlier bool) {
 
 // enter adds a ticket. The ticket of a request that is decided again replaces the earlier one.
 func (u *Underway) enter(t *Ticket) {
-	t.hash = hashOf(t.User, t.Key)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := t.before
@@ -65,26 +43,42 @@ func (u *Underway) enter(t *Ticket) {
 	if before != nil && u.replace(before, t) {
 		return
 	}
-	if int(u.size.Load()) == len(u.buckets) {
-		u.grow()
+	if u.newest == nil {
+		u.newest = make(map[requestKey]*Ticket)
 	}
 	u.size.Add(1)
 	u.lastNumber++
-	t.number = u.lastNumber
-	first := u.bucket(t.hash)
-	t.nextInBucket, *first = *first, t
+	t.number, t.older = u.lastNumber, u.newest[t.requestKey()]
+	u.newest[t.requestKey()] = t
 }
 
 // replace puts a ticket in the place of another one that has an answer. It returns false if the table
 // does not have that one. mu is held.
 func (u *Underway) replace(before, t *Ticket) bool {
-	if u.size.Load() == 0 {
+	if !u.exchange(before, t) {
 		return false
 	}
-	for at := u.bucket(t.hash); *at != nil; at = &(*at).nextInBucket {
-		if *at == before {
-			*at, t.nextInBucket, t.number = t, before.nextInBucket, before.number
-			before.nextInBucket, before.retained = nil, false
+	t.older, t.number = before.older, before.number
+	before.older, before.retained = nil, false
+	return true
+}
+
+// exchange puts a ticket or nil in the place of another one. It returns false if the table does not have that
+// one. mu is held.
+func (u *Underway) exchange(before, t *Ticket) bool {
+	key := before.requestKey()
+	at := u.newest[key]
+	switch {
+	case at == before && t == nil:
+		delete(u.newest, key)
+		return true
+	case at == before:
+		u.newest[key] = t
+		return true
+	}
+	for ; at != nil; at = at.older {
+		if at.older == before {
+			at.older = t
 			return true
 		}
 	}
@@ -110,19 +104,6 @@ func (u *Underway) Abandon(t *Ticket) {
 	}
 }
 
-// grow doubles the buckets. They never shrink: the queue is bounded.
-func (u *Underway) grow() {
-	old := u.buckets
-	u.buckets = make([]*Ticket, max(minBuckets, 2*len(old)))
-	for _, t := range old {
-		for t != nil {
-			next, first := t.nextInBucket, u.bucket(t.hash)
-			t.nextInBucket, *first = *first, t
-			t = next
-		}
-	}
-}
-
 // Leave removes a ticket that is in the table.
 func (u *Underway) Leave(t *Ticket) {
 	u.mu.Lock()
@@ -132,11 +113,8 @@ func (u *Underway) Leave(t *Ticket) {
 
 // remove removes a ticket that is in the table. mu is held.
 func (u *Underway) remove(t *Ticket) {
-	at := u.bucket(t.hash)
-	for *at != t {
-		at = &(*at).nextInBucket
-	}
-	*at, t.nextInBucket = t.nextInBucket, nil
+	u.exchange(t, t.older)
+	t.older = nil
 	u.size.Add(-1)
 }
 
@@ -145,30 +123,24 @@ func (u *Underway) Has(r *Request) bool {
 	if u.size.Load() == 0 {
 		return false
 	}
-	hash := hashOf(r.User, r.Key)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.hasOther(r.User, r.Key, hash, u.lastNumber+1, r.before)
+	for t := u.newest[r.requestKey()]; t != nil; t = t.older {
+		if t != r.before {
+			return true
+		}
+	}
+	return false
 }
 
 // hasBefore reports whether a request of the same user and key entered before a ticket and is under way.
 // mu is held.
 func (u *Underway) hasBefore(t *Ticket) bool {
-	return u.hasOther(t.User, t.Key, t.hash, t.number, nil)
-}
-
-// hasOther reports whether the table has a ticket of the user and key, other than but, that entered before
-// the number.
-func (u *Underway) hasOther(user, key string, hash, number uint64, but *Ticket) bool {
-	if u.size.Load() == 0 {
-		return false
+	at := u.newest[t.requestKey()]
+	for at != nil && at.number >= t.number {
+		at = at.older
 	}
-	for t := *u.bucket(hash); t != nil; t = t.nextInBucket {
-		if t != but && t.hash == hash && t.number < number && t.User == user && t.Key == key {
-			return true
-		}
-	}
-	return false
+	return at != nil
 }
 
 // Doubts remembers requests that were answered with Unknown, or that a node may have received without a
@@ -183,9 +155,6 @@ type Doubts struct {
 	uid    string // of the run of the doubts
 	shards map[int]map[requestKey]struct{}
 }
-
-// requestKey is what one request has in common with its repetitions.
-type requestKey struct{ user, key string }
 
 // AnyKey stands for all requests of a user. A request that has no key of its own gets
 // one that nobody else has, so that none is known by this one.

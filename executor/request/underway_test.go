@@ -96,3 +96,34 @@ func TestDoubts(t *testing.T) {
 		t.Errorf("eve's alone is in doubt, of another run, and not %d", d.Len())
 	}
 }
+
+// BenchmarkUnderway has requests enter and leave, with so many under way.
+func BenchmarkUnderway(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var u Underway
+			all := make([]*Ticket, n)
+			for i := range all {
+				all[i] = &Ticket{}
+			}
+			users := make([]string, n)
+			for i := range users {
+				users[i] = fmt.Sprintf("user-%08d", i)
+			}
+			keys := make([]string, 1<<20)
+			for i := range keys {
+				keys[i] = fmt.Sprintf("key-%08d-%d", i, i*7)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				x := all[i%n]
+				if i >= n {
+					u.Leave(x)
+				}
+				x.Request = Request{User: users[i%n], Key: keys[i%(1<<20)]}
+				u.enter(x)
+				u.Has(&x.Request)
+			}
+		})
+	}
+}

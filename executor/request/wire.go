@@ -18,7 +18,7 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 	m.Outcome, m.Replayed, m.RefundDue, m.OtherRules = string(a.Outcome), a.Replayed, a.RefundDue, a.OtherRules
 	m.Rule, m.Reason, m.Message = a.Rule, a.Reason, a.Message
 	m.OpensAtNs, m.RetryAfterNs = toNs(a.OpensAt), int64(a.RetryAfter)
-	if a.Claim.isZero() {
+	if a.Claim.User == "" {
 		m.Claim = nil
 	} else {
 		if m.Claim == nil {
@@ -37,12 +37,6 @@ func AnswerOf(m *streampb.Answer) Answer {
 		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
 		OpensAt: ofNs(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
 	}
-}
-
-// isZero reports whether there is no claim.
-func (c *Claim) isZero() bool {
-	return c.User == "" && c.ID == ClaimID{} && len(c.Units) == 0 && c.State == "" && c.Asked == 0 &&
-		c.At.IsZero() && c.HeldUntil.IsZero() && c.Books == nil && c.Packets == nil && c.Payloads == nil && !c.Undelivered
 }
 
 // ToStream puts a claim into m, whose parts are used again. The units are still the claim's.

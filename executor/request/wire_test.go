@@ -97,6 +97,7 @@ func TestAnswersGoOverAStream(t *testing.T) {
 	claim := reflect.ValueOf(&full.Claim).Elem()
 	for i := range claim.NumField() {
 		var one Answer
+		one.Claim.User = full.Claim.User // all claims have one
 		reflect.ValueOf(&one.Claim).Elem().Field(i).Set(claim.Field(i))
 		if claim.Type().Field(i).Name == "Packets" {
 			one.Claim.Units = full.Claim.Units // they are of these

@@ -20,7 +20,8 @@ const CallTimeout = 2 * time.Second
 // way. wake is the monotonic time at which Ticked is due; 0: it is not due. If the shard has ended,
 // Act closes it, and no later event has an effect.
 func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
-	e := s.nextEffects()
+	s.collect()
+	e := s.seq.next(s.Clock())
 	if e.Send != nil {
 		do(calls.OfLogs(s.callName(e.Send), CallTimeout, e.Send, s.storeReplied))
 	}
@@ -33,12 +34,6 @@ func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
 		s.close()
 	}
 	return e.Wake
-}
-
-// nextEffects processes the mail and returns the effects of the sequencer.
-func (s *Shard) nextEffects() Effects {
-	s.collect()
-	return s.seq.next(s.Clock())
 }
 
 // storeReplied applies the reply of the store. It delivers the tickets that the reply has answered

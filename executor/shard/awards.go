@@ -26,13 +26,6 @@ type awards struct {
 	next int     // those before were given their units
 }
 
-// set sets the entries, once.
-func (a *awards) set(all []Award) {
-	if len(a.all) == 0 {
-		a.all = all
-	}
-}
-
 // hasMore reports whether there are entries that may be given units, now or later.
 func (a *awards) hasMore() bool { return a.next < len(a.all) }
 

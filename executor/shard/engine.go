@@ -123,7 +123,8 @@ func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 		}
 	}
 	q.transfers.requestUnits(now, lack, q.draft)
-	if !q.transfers.awaitsAnyUnits() && q.draft.Ops() == 0 {
+	awaited := slices.ContainsFunc(q.transfers.unitRequests, func(r unitRequest) bool { return r.units > 0 })
+	if !awaited && q.draft.Ops() == 0 {
 		end(now)
 	}
 	q.transfers.updateShort(now)

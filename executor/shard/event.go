@@ -54,10 +54,14 @@ func refuseElsewhere(why api.Outcome) request.Answer {
 func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }
 func (r replied) happen(now clock.Now, q *sequencer) { q.storeReplied(now, r.Reply) }
 func (p Planned) happen(_ clock.Now, q *sequencer)   { q.generations = p }
-func (r Ranked) happen(_ clock.Now, q *sequencer)    { q.awards.set(r) }
-func (h Halt) happen(_ clock.Now, q *sequencer)      { q.halt(h) }
-func (r Rights) happen(now clock.Now, q *sequencer)  { q.setRights(now, r) }
-func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.handle(m) }
+func (r Ranked) happen(_ clock.Now, q *sequencer) {
+	if len(q.awards.all) == 0 { // they do not change
+		q.awards.all = r
+	}
+}
+func (h Halt) happen(_ clock.Now, q *sequencer)     { q.halt(h) }
+func (r Rights) happen(now clock.Now, q *sequencer) { q.setRights(now, r) }
+func (m Message) happen(_ clock.Now, q *sequencer)  { q.transfers.handle(m) }
 
 // Events of a shard whose units are in a list.
 type (

@@ -143,10 +143,3 @@ func (l *ledgerView) Epoch() uint64 {
 	defer l.state.RUnlock()
 	return l.seq.state.Epoch
 }
-
-// Bytes returns the size of the shard's log.
-func (l *ledgerView) Bytes() int64 {
-	l.state.RLock()
-	defer l.state.RUnlock()
-	return l.seq.state.Bytes()
-}

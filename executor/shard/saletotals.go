@@ -119,7 +119,7 @@ func (b *SaleTotals) recompute() {
 		b.provenAt.Store(new(clock.Now))
 	}
 	adds := b.addsUp()
-	sure := all || b.isAt(b.provenSlots)
+	sure := all || slices.EqualFunc(b.shards, b.provenSlots, func(s shardEntry, next uint64) bool { return s.Next == next })
 	b.soldOut.Store(adds && sure)
 	if adds && !sure {
 		b.notify()
@@ -144,11 +144,6 @@ func (b *SaleTotals) addsUp() bool {
 		limit += s.Totals.Limit
 	}
 	return sold == limit
-}
-
-// isAt reports whether the totals of each shard end before these slots. mu is held.
-func (b *SaleTotals) isAt(slots []uint64) bool {
-	return slices.EqualFunc(b.shards, slots, func(s shardEntry, next uint64) bool { return s.Next == next })
 }
 
 // release returns when the next hold of any shard is to be released; zero: none is.

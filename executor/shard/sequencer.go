@@ -372,8 +372,8 @@ func (q *sequencer) next(now clock.Now) Effects {
 			q.tally.Resent++
 		}
 	}
-	e := Effects{Send: q.do.Send, answered: q.requests.takeAnswered(), messages: q.transfers.takeOutbox(), Wake: q.do.Wake}
-	q.do.Send = nil
+	e := Effects{Send: q.do.Send, answered: q.requests.takeAnswered(), messages: q.transfers.outbox, Wake: q.do.Wake}
+	q.do.Send, q.transfers.outbox = nil, nil
 	if e.Wake == 0 {
 		e.Wake = clock.Soonest(q.transfers.nextTimeout(), follow, q.returnBlockedUntil)
 	}
@@ -401,7 +401,5 @@ func (q *sequencer) awaitLog(now clock.Now) {
 
 // refuseAll refuses all undecided requests, while this process may not append.
 func (q *sequencer) refuseAll() {
-	q.requests.refuse(func(*request.Ticket) request.Answer {
-		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}
-	})
+	q.requests.refuse(func(*request.Ticket) request.Answer { return request.Refusal(api.NoQuorum) })
 }

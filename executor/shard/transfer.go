@@ -161,13 +161,6 @@ func (x *transfers) send(m Message) {
 	x.outbox = append(x.outbox, m)
 }
 
-// takeOutbox returns the messages queued since its last call.
-func (x *transfers) takeOutbox() []Message {
-	said := x.outbox
-	x.outbox = nil
-	return said
-}
-
 // draftIns adds the transfers that have arrived, and the receipts of others, to the draft. The source
 // resends a transfer that does not fit the log.
 func (x *transfers) draftIns(d *ledger.Draft) error {
@@ -283,11 +276,6 @@ func (x *transfers) requestUnits(now clock.Now, lack int64, d *ledger.Draft) {
 		}
 		x.send(m)
 	}
-}
-
-// awaitsAnyUnits reports whether a request for units that claims do not choose is unanswered.
-func (x *transfers) awaitsAnyUnits() bool {
-	return slices.ContainsFunc(x.unitRequests, func(r unitRequest) bool { return r.units > 0 })
 }
 
 // hasRequested reports whether a request to the shard is unanswered.

@@ -46,7 +46,7 @@ var stages = []stage{
 		"runtime.(*timer).", "runtime.(*timers).",
 	}},
 	{"deciding", []string{
-		"salectl/executor.(*shardLoop).", "salectl/executor/shard.(*Shard).Act", "salectl/executor/shard.(*Shard).nextEffects",
+		"salectl/executor.(*shardLoop).", "salectl/executor/shard.(*Shard).Act",
 		"salectl/executor/shard.(*Shard).collect", "salectl/executor/shard.(*Shard).Apply", "salectl/executor/shard.(*Shard).storeReplied",
 		"salectl/executor/shard.(*Shard).applyEffects", "salectl/executor/shard.(*sequencer).", "salectl/executor/shard.(*requests).",
 		"salectl/executor/shard.(*transfers).",
