@@ -3,6 +3,7 @@ package ledger
 import (
 	"container/heap"
 	"slices"
+	"time"
 )
 
 // Holds returns the claims that are held, in the order of their acceptance.
@@ -115,4 +116,68 @@ func (f *frontier) Pop() any {
 	at := f.at[last]
 	f.at = f.at[:last]
 	return at
+}
+
+// HoldSpan is the time span of a claim's hold.
+type HoldSpan struct {
+	Claim   int   // index for State.Claim
+	SinceUs int64 // time of the claim's commit, or of its award's, in microseconds since 1970
+	EndedUs int64 // 0: still held
+}
+
+// HoldRecords returns the number of claims that were held, awarded or refunded, or had a payment owed
+// back. It never decreases.
+func (h *holds) HoldRecords() int { return h.records.Len() }
+
+// HoldOf returns the span of the hold of the i-th of the HoldRecords; false: it was never held.
+func (c *claims) HoldOf(i int) (HoldSpan, bool) {
+	d := c.holds.records.At(uint32(i))
+	return c.span(d), d.heldUntil != 0
+}
+
+func (c *claims) span(d *holdRecord) HoldSpan {
+	span := HoldSpan{Claim: int(d.claim), SinceUs: c.times[c.records.At(d.claim).slot]}
+	if d.awarded != 0 {
+		span.SinceUs = c.times[d.awarded-1]
+	}
+	if d.ended != 0 {
+		span.EndedUs = c.times[d.ended-1]
+	}
+	return span
+}
+
+// HoldTally is a histogram of the durations of ended holds.
+type HoldTally struct {
+	Count    uint64
+	Seconds  float64                 // sum of the durations
+	Within   [len(HoldBounds)]uint64 // for each of HoldBounds, the number of holds that lasted no longer
+	Extended uint64                  // holds whose deadline was extended, including open ones
+}
+
+// HoldBounds are the bounds of the histogram in a HoldTally, in seconds.
+var HoldBounds = [...]float64{.1, .5, 1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 3 * 3600, 24 * 3600}
+
+// HoldTally returns the tally of all holds of the log.
+func (h *holds) HoldTally() HoldTally { return h.tally }
+
+// Add adds the tally of another shard.
+func (h *HoldTally) Add(other HoldTally) {
+	h.Count += other.Count
+	h.Seconds += other.Seconds
+	h.Extended += other.Extended
+	for i, n := range other.Within {
+		h.Within[i] += n
+	}
+}
+
+// ended counts a hold that has ended.
+func (h *HoldTally) ended(span HoldSpan) {
+	lasted := (time.Duration(span.EndedUs-span.SinceUs) * time.Microsecond).Seconds()
+	h.Count++
+	h.Seconds += lasted
+	for i, bound := range HoldBounds {
+		if lasted <= bound {
+			h.Within[i]++
+		}
+	}
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
 
@@ -205,3 +207,89 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 		r.Problem("units %v are in the ledger and were never dealt", made)
 	}
 }
+
+// Where units are more than numbers, an audit checks only that the payload of each is stored. A
+// plan, which has the key, compares the payloads with the declaration.
+
+// readPayloads reads the log of units. Since reads may lag, it repeats that a few times while
+// payloads of added units are missing. damage is the reason why the log cannot be read further.
+func readPayloads(ctx context.Context, logs ledger.Logs, log *payload.Log, added []ledger.Added) (damage, err error) {
+	for try := 1; ; try++ {
+		_, err := ledger.Load(ctx, logs, log.Log(), log)
+		switch {
+		case errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone):
+			return err, nil
+		case err != nil || try == ledger.MissingTries || len(unstored(log, added)) == 0:
+			return nil, err
+		}
+		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unstored returns the units of each plan in added whose payloads the log does not have.
+func unstored(log *payload.Log, added []ledger.Added) (all []ledger.Units) {
+	for _, plan := range added {
+		if missing := log.Missing(plan); len(missing) > 0 {
+			all = append(all, missing)
+		}
+	}
+	return all
+}
+
+// Payloads checks that the log of units has the payload of each unit that plans had added before
+// the log was read.
+func (r *Recount) Payloads(log *payload.Log, added []ledger.Added) {
+	for _, missing := range unstored(log, added) {
+		r.Problem("units %v are in the sale, and what they are is not stored", missing)
+	}
+}
+
+// HoldTimes has statistics of the time that units spent in holds, from the commit of the claim to
+// the commit that ended its hold. It excludes open holds. All times are in seconds.
+type HoldTimes struct {
+	Holds       int64   `json:"holds"`       // number of holds that have ended
+	UnitSeconds float64 `json:"unitSeconds"` // sum over all their units
+
+	// Percentiles and maximum of the time per unit.
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// endedHold is the duration of one hold, and its number of units.
+type endedHold struct {
+	us    int64
+	units int64
+}
+
+// newHoldTimes returns the statistics of ended holds, nil if there are none. It sorts all.
+func newHoldTimes(all []endedHold) *HoldTimes {
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b endedHold) int { return cmp.Compare(a.us, b.us) })
+	var units, sum int64
+	for _, h := range all {
+		units += h.units
+		sum += h.us * h.units
+	}
+	at := func(percent int64) float64 {
+		left := (units*percent + 99) / 100
+		for _, h := range all {
+			if left -= h.units; left <= 0 {
+				return seconds(h.us)
+			}
+		}
+		return seconds(all[len(all)-1].us)
+	}
+	return &HoldTimes{
+		Holds: int64(len(all)), UnitSeconds: seconds(sum),
+		P50: at(50), P90: at(90), P99: at(99), Max: at(100),
+	}
+}
+
+// seconds converts microseconds to seconds.
+func seconds(us int64) float64 { return float64(us) / 1e6 }
