@@ -29,21 +29,22 @@ type Draft struct {
 type changes struct {
 	claims *claims // of the state
 
-	// Claims granted in this draft, under the same hashes as the state's claims.
-	requests table // to ops
-	users    table // to perUser
-	perUser  []userChange
+	users map[string]userChange
+	later map[requestOf]int // ops of the claims granted in this draft, without the first of each user
 
 	// Claims of the state that this draft settled, by index, in their new state.
 	settled map[uint32]Claim
 	owed    map[owedPayment]struct{} // payments that this draft records as refunds due
 }
 
+// requestOf is a request: a user and its key.
+type requestOf struct{ user, key string }
+
 // userChange is the sum of the changes of a draft for one user. Either number may be negative.
 type userChange struct {
-	user   string
 	units  int64 // granted, minus those of claims that the draft ends
 	unpaid int64 // claims that the draft cancels or expires, minus those that a late payment buys
+	first  int   // op of the first claim granted to the user, +1; 0: none
 }
 
 // owedPayment is a payment that a draft has recorded as owed back for a claim.
@@ -52,37 +53,35 @@ type owedPayment struct {
 	payment string
 }
 
-// ofUser returns the change for a user, and its index in perUser plus 1; 0: there is none.
-func (c *changes) ofUser(at claimIndex, user string) (g uint32, more userChange) {
-	g, ok := c.users.find(at.userHash, func(g uint32) bool { return c.perUser[g].user == user })
-	if !ok {
-		return 0, userChange{}
-	}
-	return g + 1, c.perUser[g]
+// add adds to the change for a user.
+func (c *changes) add(user string, units, unpaid int64) {
+	sum := c.users[user]
+	sum.units, sum.unpaid = sum.units+units, sum.unpaid+unpaid
+	c.users[user] = sum
 }
 
-// add adds more to the change for a user. g is the result of ofUser.
-func (c *changes) add(at claimIndex, g uint32, user string, more userChange) {
-	if g == 0 {
-		g = uint32(len(c.perUser)) + 1
-		c.perUser = append(c.perUser, userChange{user: user})
-		c.users.add(at.userHash, g-1)
+// granted records the op of a claim of n units.
+func (c *changes) granted(user, key string, op int, n int64) {
+	sum := c.users[user]
+	if sum.units += n; sum.first == 0 {
+		sum.first = op + 1
+	} else {
+		c.later[requestOf{user, key}] = op
 	}
-	c.perUser[g-1].units += more.units
-	c.perUser[g-1].unpaid += more.unpaid
+	c.users[user] = sum
 }
 
-// requested returns the index of the op that answered the same request, if there is one. g is the
-// result of ofUser; 0: the draft has no claim of the user.
-func (c *changes) requested(ops []*pb.Op, at claimIndex, g uint32, user, key string) (int, bool) {
-	if g == 0 {
-		return 0, false
+// requested returns the change for a user, and the index of the op that answered the same request, if
+// there is one.
+func (c *changes) requested(ops []*pb.Op, user, key string) (sum userChange, op int, ok bool) {
+	if sum = c.users[user]; sum.first == 0 {
+		return sum, 0, false
 	}
-	op, ok := c.requests.find(c.claims.text.mix(at.userHash, key), func(op uint32) bool {
-		c := ops[op].GetClaim()
-		return c.GetUser() == user && string(c.GetKey()) == key
-	})
-	return int(op), ok
+	if op = sum.first - 1; string(ops[op].GetClaim().GetKey()) == key {
+		return sum, op, true
+	}
+	op, ok = c.later[requestOf{user, key}]
+	return sum, op, ok
 }
 
 // look returns a claim in its state within the draft, and its index.
@@ -111,10 +110,8 @@ func (c *changes) standing(n uint32, now Claim, payment string) claimStatus {
 }
 
 func (c *changes) clear() {
-	c.requests.clear()
-	c.users.clear()
-	clear(c.perUser)
-	c.perUser = c.perUser[:0]
+	clear(c.users)
+	clear(c.later)
 	clear(c.settled)
 	clear(c.owed)
 }
@@ -167,7 +164,10 @@ const entryBudget = MaxEntry - 64<<10
 // microseconds since 1970; 0 means no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(transfers),
-		changes: changes{claims: &s.claims, settled: make(map[uint32]Claim), owed: make(map[owedPayment]struct{})},
+		changes: changes{
+			claims: &s.claims, users: make(map[string]userChange), later: make(map[requestOf]int),
+			settled: make(map[uint32]Claim), owed: make(map[owedPayment]struct{}),
+		},
 	}
 	d.SetBounds(Bounds{})
 	d.Reset(timeUs)
@@ -193,14 +193,14 @@ func (d *Draft) Claim(user, key string, quantity int64) Decision {
 // has.
 func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand) Decision {
 	quantity = w.quantity(quantity)
-	at := d.state.claims.look(user, key)
-	g, more := d.changes.ofUser(at, user)
-	if op, ok := d.changes.requested(d.commit.Ops, at, g, user, key); ok {
+	more, op, ok := d.changes.requested(d.commit.Ops, user, key)
+	if ok {
 		if c := d.commit.Ops[op].GetClaim(); requestedUnits(c) != quantity || !w.fits(c.GetUnits(), c.GetAsked()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
 	}
+	at := d.state.claims.look(user, key)
 	if v, ok := d.state.recallWith(at, quantity, more, d.commit.TimeUs, w); ok {
 		return v
 	}
@@ -211,7 +211,7 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 		return Decision{Kind: OtherRules}
 	}
 	if d.state.settings.GetDraw() {
-		return d.enter(at, g, r, user, key)
+		return d.enter(r, user, key)
 	}
 	asked := quantity
 	partial := d.state.settings.GetPartial() && !w.chooses()
@@ -240,7 +240,7 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	c := d.beginClaim(at, g, size, r, user, key, quantity)
+	c := d.beginClaim(size, r, user, key, quantity)
 	if quantity < asked {
 		c.Asked = uint32(asked)
 	}
@@ -269,12 +269,11 @@ type Grab struct {
 // Replay if the log has the grab already; Full; or Void if the grab contradicts the log,
 // for example because the unit has another owner or the user another claim.
 func (d *Draft) Grab(g Grab) Decision {
-	at := d.state.claims.look(g.User, g.Key)
-	i, more := d.changes.ofUser(at, g.User)
-	if op, ok := d.changes.requested(d.commit.Ops, at, i, g.User, g.Key); ok {
+	more, op, ok := d.changes.requested(d.commit.Ops, g.User, g.Key)
+	if ok {
 		return grabReplay(Decision{Kind: ReplayHere, Op: op}, d.commit.Ops[op].GetClaim().GetUnits(), g.Unit)
 	}
-	if v, ok := d.state.recallWith(at, 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
+	if v, ok := d.state.recallWith(d.state.claims.look(g.User, g.Key), 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
 		return grabReplay(v, v.Claim.Units, g.Unit)
 	} else if ok {
 		return Decision{Kind: Void}
@@ -286,7 +285,7 @@ func (d *Draft) Grab(g Grab) Decision {
 	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.stock.available.Remove(Range{g.Unit, 1}) != nil {
 		return Decision{Kind: Void}
 	}
-	c := d.beginClaim(at, i, size, Ruling{}, g.User, g.Key, 1)
+	c := d.beginClaim(size, Ruling{}, g.User, g.Key, 1)
 	c.Fill, c.GrantedUs = d.totals.Fill, g.GrantedUs
 	c.Units = append(d.memory.unitSlice(1), g.Unit)
 	d.totals.claim(1, false)
@@ -303,11 +302,10 @@ func grabReplay(v Decision, units []int64, unit int64) Decision {
 
 // beginClaim adds the op of a claim of n units to the commit, with user, key and ruling, and returns it.
 // The caller sets its other fields, and counts it in the totals. size is the estimated size of the op in
-// bytes. at and g are the positions of the request and of its user's change.
-func (d *Draft) beginClaim(at claimIndex, g uint32, size int, r Ruling, user, key string, n int64) *pb.Claim {
+// bytes.
+func (d *Draft) beginClaim(size int, r Ruling, user, key string, n int64) *pb.Claim {
 	d.size += size
-	d.changes.add(at, g, user, userChange{units: n})
-	d.changes.requests.add(d.state.text.mix(at.userHash, key), uint32(len(d.commit.Ops)))
+	d.changes.granted(user, key, len(d.commit.Ops), n)
 	op := d.memory.newClaim()
 	d.commit.Ops = append(d.commit.Ops, &op.op)
 	c := &op.claim

@@ -151,7 +151,7 @@ func (s *State) ClaimWithUnits(i int) Claim {
 }
 
 // enter adds the op of an entry that passed all checks.
-func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decision {
+func (d *Draft) enter(r Ruling, user, key string) Decision {
 	size := len(user) + len(key) + 32
 	if r.Rules != "" {
 		size += 2 + AttributesLen
@@ -159,7 +159,7 @@ func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decis
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	d.beginClaim(at, g, size, r, user, key, 1).Entry = true
+	d.beginClaim(size, r, user, key, 1).Entry = true
 	d.totals.Entries++
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }

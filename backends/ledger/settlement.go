@@ -98,8 +98,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 		return false
 	}
 	user := d.state.claims.records.At(n).user
-	_, more := d.changes.ofUser(claimIndex{userHash: d.state.text.hash(now.User)}, now.User)
-	left := d.state.settings.GetPerUserLimit() - d.state.users.units(user) - more.units
+	left := d.state.settings.GetPerUserLimit() - d.state.users.units(user) - d.changes.users[now.User].units
 	return int64(len(now.Units)) <= min(left, d.totals.Available)
 }
 
@@ -157,9 +156,7 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	if err != nil {
 		return false
 	}
-	at := claimIndex{userHash: d.state.text.hash(now.User)}
-	g, _ := d.changes.ofUser(at, now.User)
-	d.changes.add(at, g, now.User, userChange{units: e.units * n, unpaid: e.unpaid})
+	d.changes.add(now.User, e.units*n, e.unpaid)
 	return true
 }
 

@@ -1,11 +1,12 @@
-// Package csvfile reads CSV whose first line names the columns, and says what is wrong
-// with it at its place. Cells are separated by commas or, as spreadsheets of many countries
-// write them, by semicolons or tabs: the first line decides. New reads that line, Column finds a column by its name, and Record
-// goes on line by line. What stands in the cells is the business of those who call it.
+// Package csvfile reads CSV whose first line names the columns, and reports what is wrong with it
+// by line and column. Cells are separated by commas or, as spreadsheets of many countries write
+// them, by semicolons or tabs: the first line decides. New reads that line, Column finds a column
+// by its name, and Record returns the next record. Callers interpret the cells.
 package csvfile
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -17,28 +18,27 @@ import (
 	"salectl/spec"
 )
 
-// Refuse takes what is wrong at a line and a column, both from 1. With an error, reading
-// ends with that error.
+// Refuse reports a fault at a line and a column, both from 1. An error of Refuse ends the reading.
 type Refuse func(line, column int, remedy, message string, args ...any) error
 
-// ErrBroken is a line that is no CSV, or has more cells or fewer than the first. Refuse
-// has been told. Where a cell may reach over lines, nothing behind it is certain.
+// ErrBroken reports a line that is not CSV, or has another number of cells than the first. Refuse
+// has reported it. Where a cell may contain line breaks, no later line is certain.
 var ErrBroken = errors.New("a line is no CSV")
 
 // Reader reads the records of a file.
 type Reader struct {
-	// Header are the names of the columns, without a byte order mark.
+	// Header has the names of the columns, without a byte order mark.
 	Header []string
-	// Hidden keeps texts of the file out of what Refuse is told, apart from a name that is
-	// nearly the one that is looked for: the first line of a file without a header may be
-	// a secret.
+	// Hidden keeps texts of the file out of the reports of Refuse, except for a name that nearly
+	// equals the one that is searched for: the first line of a file without a header may be a
+	// secret.
 	Hidden bool
 
 	csv    *csv.Reader
 	refuse Refuse
 }
 
-// New reads the first line. needed tells in its remedy which columns are expected.
+// New reads the first line. needed describes the expected columns, for the remedy of an empty file.
 func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
 	lines := bufio.NewReader(from)
 	first, err := lines.ReadString('\n')
@@ -61,18 +61,12 @@ func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
 		remedy, message = "Remove the line: how cells are separated is seen in the next one.", "the line is a setting of a spreadsheet, and no names of columns"
 	}
 	if message != "" {
-		if err := refuse(1, 1, remedy, "%s", message); err != nil {
-			return nil, err
-		}
-		return nil, ErrBroken
+		return nil, cmp.Or(refuse(1, 1, remedy, "%s", message), ErrBroken)
 	}
 	header, err := r.csv.Read()
 	switch {
 	case errors.Is(err, io.EOF):
-		if err := refuse(1, 1, "Write the names of the columns into the first line, "+needed+".", "the file is empty"); err != nil {
-			return nil, err
-		}
-		return nil, ErrBroken
+		return nil, cmp.Or(refuse(1, 1, "Write the names of the columns into the first line, "+needed+".", "the file is empty"), ErrBroken)
 	case err != nil:
 		return nil, r.broken(err)
 	}
@@ -80,7 +74,7 @@ func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
 	return r, nil
 }
 
-// separator is what separates the names of columns: a comma, if there is one outside of
+// separator returns the separator of the names of columns: a comma, if there is one outside of
 // quotes, else a semicolon or a tab.
 func separator(line string) rune {
 	found, quoted := ',', false
@@ -98,8 +92,8 @@ func separator(line string) rune {
 	return found
 }
 
-// Column is the index of a column. Refuse is told if there is none, or there are two; the
-// index is below zero if there is none.
+// Column returns the index of a column, below zero if there is none. It reports a column that is
+// missing, or that occurs twice.
 func (r *Reader) Column(name string) (int, error) {
 	i := slices.Index(r.Header, name)
 	if i < 0 {
@@ -112,7 +106,7 @@ func (r *Reader) Column(name string) (int, error) {
 	return i, nil
 }
 
-// others says which columns there are instead of one.
+// others returns the remedy for a missing column.
 func (r *Reader) others(name string) string {
 	near := spec.Nearest(name, r.Header)
 	switch {
@@ -124,13 +118,13 @@ func (r *Reader) others(name string) string {
 	return fmt.Sprintf("The columns are %s. Name the one that is meant %s.", strings.Join(r.Header, ", "), name)
 }
 
-// likeName reports whether a text that resembles a name is one, rather than a secret that
-// begins like it.
+// likeName reports whether a text that resembles a name is a name, rather than a secret that begins
+// like it.
 func likeName(text, name string) bool {
 	return len(text) <= len(name)+2 && !strings.ContainsAny(text, "0123456789")
 }
 
-// Record is the next record, until the next call; io.EOF behind the last.
+// Record returns the next record, which is valid until the next call; io.EOF after the last.
 func (r *Reader) Record() ([]string, error) {
 	record, err := r.csv.Read()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -139,21 +133,18 @@ func (r *Reader) Record() ([]string, error) {
 	return record, err
 }
 
-// At is where a field of the record begins.
+// At returns the place where a field of the record begins.
 func (r *Reader) At(field int) (line, column int) { return r.csv.FieldPos(field) }
 
-// broken tells of a line that is no CSV; any other error is that of the file.
+// broken reports a line that is not CSV; it returns any other error, which is that of the file.
 func (r *Reader) broken(err error) error {
-	var parse *csv.ParseError
-	if !errors.As(err, &parse) {
+	parse, ok := errors.AsType[*csv.ParseError](err)
+	if !ok {
 		return err
 	}
 	remedy := "Put texts that hold a " + map[rune]string{',': "comma", ';': "semicolon", '\t': "tab"}[r.csv.Comma] + " or a quote into double quotes, and double each quote in them."
 	if errors.Is(err, csv.ErrFieldCount) {
 		remedy = "Give each line as many cells as the header has."
 	}
-	if err := r.refuse(parse.Line, parse.Column, remedy, "this is no CSV: %v", parse.Err); err != nil {
-		return err
-	}
-	return ErrBroken
+	return cmp.Or(r.refuse(parse.Line, parse.Column, remedy, "this is no CSV: %v", parse.Err), ErrBroken)
 }

@@ -38,15 +38,14 @@ type (
 		Root  string `json:"root"`
 	}
 	packetsPart struct {
-		Currency string `json:"currency"`
-		Total    string `json:"total"`
-		Granted  string `json:"granted"`
-		Refund   string `json:"refund"`
-		Split    string `json:"split"`
-		Min      string `json:"min"`
-		Packets  int64  `json:"packets"`
-
+		Currency   string `json:"currency"`
+		Total      string `json:"total"`
+		Packets    int64  `json:"packets"`
+		Split      string `json:"split"`
+		Min        string `json:"min"`
 		Commitment string `json:"commitment"`
+		Granted    string `json:"granted"`
+		Refund     string `json:"refund"`
 		Seed       []byte `json:"seed,omitempty"` // once no packet can be given any more
 	}
 	counts struct {

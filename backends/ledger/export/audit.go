@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"salectl/backends/ledger"
@@ -129,34 +130,28 @@ func (x *fileAudit) claims() error {
 	if err := x.read(); err != nil {
 		return err
 	}
-	states := x.shards
-	if x.sale == nil || !x.headerHolds(states) {
+	if x.sale == nil || !x.headerHolds(x.shards) {
 		return nil
 	}
-	firsts, total := make([]int, len(states)), 0 // index of each shard's first claim
-	for i, s := range states {
-		firsts[i] = total
+	total := 0
+	for _, s := range x.shards {
 		total += s.Claims()
 	}
-	claim := func(k int) (int, ledger.Claim) {
-		shard, found := slices.BinarySearch(firsts, k+1)
-		if found || shard > 0 {
-			shard--
-		}
-		for firsts[shard] > k || k-firsts[shard] >= states[shard].Claims() {
-			shard--
-		}
-		return shard, states[shard].Claim(k - firsts[shard])
-	}
-	var places map[string]int // index of each claim; made once a line is out of place
-	verifier := x.verifier()
-	next, unjudged := 0, 0
-	missing := func(until int) {
+	expected, stop := iter.Pull2(x.claimsInOrder())
+	defer stop()
+	shard, c, _ := expected()    // the claim whose line comes next
+	next := 0                    // its index
+	var places map[string]int    // index of each claim; made once a line is out of place
+	missing := func(until int) { // moves to a claim
 		if n := until - next; n > 0 {
-			shard, c := claim(next)
 			x.at("before it the lines of %s are missing, the first of them claim %s of user %q", spec.Count(n, "claim"), c.ID(shard), c.User)
 		}
+		for ; next < until; next++ {
+			shard, c, _ = expected()
+		}
 	}
+	verifier := x.verifier()
+	unjudged := 0
 	for {
 		if err := x.read(); err != nil {
 			return err
@@ -169,25 +164,19 @@ func (x *fileAudit) claims() error {
 			x.at("it cannot be read: %v", err)
 			continue
 		}
-		k := next
-		if k < total {
-			if shard, c := claim(k); c.ID(shard) != line.Claim {
-				k = total
-			}
-		}
-		if k == total {
+		if next == total || c.ID(shard) != line.Claim {
 			if places == nil {
 				places = make(map[string]int, total)
-				for i := range total {
-					shard, c := claim(i)
-					places[c.ID(shard)] = i
+				i := 0
+				for shard, c := range x.claimsInOrder() {
+					places[c.ID(shard)], i = i, i+1
 				}
 			}
 			at, known := places[line.Claim]
-			shard := -2
-			fmt.Sscanf(line.Claim, "%d-", &shard)
+			of := -2
+			fmt.Sscanf(line.Claim, "%d-", &of)
 			switch {
-			case !known && shard >= 0 && x.damaged(shard):
+			case !known && of >= 0 && x.damaged(of):
 				unjudged++
 				continue
 			case !known:
@@ -198,16 +187,15 @@ func (x *fileAudit) claims() error {
 				continue
 			}
 			missing(at)
-			k = at
 		}
-		next = k + 1
-		shard, c := claim(k)
 		x.compareClaim(line, shard, c)
 		if verifier != nil && line.Label != nil {
 			if err := verifier.Add(draw.Line{Claim: line.Claim, User: line.User, Key: c.Key, State: line.State, At: line.At, Label: *line.Label, Rank: line.Rank}); err != nil {
 				x.at("%v", err)
 			}
 		}
+		next++
+		shard, c, _ = expected()
 	}
 	missing(total)
 	if unjudged > 0 {
@@ -227,6 +215,19 @@ func (x *fileAudit) claims() error {
 		}
 	}
 	return nil
+}
+
+// claimsInOrder returns the claims of all shards in the order of their lines, with their shards.
+func (x *fileAudit) claimsInOrder() iter.Seq2[int, ledger.Claim] {
+	return func(yield func(int, ledger.Claim) bool) {
+		for shard, s := range x.shards {
+			for i := range s.Claims() {
+				if !yield(shard, s.Claim(i)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // compareClaim compares the line of a claim with its commits.

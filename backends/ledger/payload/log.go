@@ -120,17 +120,17 @@ func (p *Log) Stored(plan ledger.Hash) int64 {
 	return 0
 }
 
-// Find returns the slot that has a unit of a plan, and the range of units in that slot.
-func (p *Log) Find(plan ledger.Hash, unit int64) (slot uint64, beside ledger.Range, ok bool) {
+// Find returns the slot that has a unit of a plan.
+func (p *Log) Find(plan ledger.Hash, unit int64) (slot uint64, ok bool) {
 	known := p.plans[plan]
 	if known == nil {
-		return 0, ledger.Range{}, false
+		return 0, false
 	}
-	i, found := slices.BinarySearchFunc(known.parts, unit, func(x part, unit int64) int { return x.units.Compare(unit) })
-	if !found {
-		return 0, ledger.Range{}, false
+	i, ok := slices.BinarySearchFunc(known.parts, unit, func(x part, unit int64) int { return x.units.Compare(unit) })
+	if !ok {
+		return 0, false
 	}
-	return known.parts[i].slot, known.parts[i].units, true
+	return known.parts[i].slot, true
 }
 
 // Part returns the part of the log to export: up to the last stored unit of the plans in added,

@@ -88,13 +88,26 @@ func (r *Reader) Follow(added []ledger.Added) {
 	r.added = added
 }
 
-// planOf returns the plan that has added a unit. mu must be held.
-func (r *Reader) planOf(unit int64) (plan ledger.Hash, ok bool) {
-	i, found := slices.BinarySearchFunc(r.added, unit, func(a ledger.Added, unit int64) int { return a.Units.Compare(unit) })
-	if !found {
-		return ledger.Hash{}, false
+// place is where the payload of a unit is.
+type place struct {
+	plan   ledger.Hash // that has added the unit
+	added  bool        // there is such a plan
+	slot   uint64
+	stored bool      // the log has the payload, in that slot
+	kept   *keptSlot // nil: it is not cached
+}
+
+// find returns the place of a unit, as far as the log is read. mu must be held.
+func (r *Reader) find(unit int64) (p place) {
+	var i int
+	i, p.added = slices.BinarySearchFunc(r.added, unit, func(a ledger.Added, unit int64) int { return a.Units.Compare(unit) })
+	if p.added {
+		p.plan = r.added[i].Plan
+		if p.slot, p.stored = r.fold.Find(p.plan, unit); p.stored {
+			p.kept = r.kept[p.slot]
+		}
 	}
-	return r.added[i].Plan, true
+	return p
 }
 
 // Kept returns the payloads of units if all are cached.
@@ -103,30 +116,13 @@ func (r *Reader) Kept(numbers []int64) ([]Fields, bool) {
 	defer r.mu.Unlock()
 	found := make([]Fields, 0, len(numbers))
 	for _, unit := range numbers {
-		p, ok := r.keptUnit(unit)
-		if !ok {
+		kept := r.find(unit).kept
+		if kept == nil {
 			return nil, false
 		}
-		found = append(found, p)
+		found = append(found, kept.of(unit))
 	}
 	return found, true
-}
-
-// keptUnit returns the payload of a unit if its slot is cached. mu must be held.
-func (r *Reader) keptUnit(unit int64) (Fields, bool) {
-	plan, ok := r.planOf(unit)
-	if !ok {
-		return Fields{}, false
-	}
-	slot, _, ok := r.fold.Find(plan, unit)
-	if !ok {
-		return Fields{}, false
-	}
-	kept := r.kept[slot]
-	if kept == nil {
-		return Fields{}, false
-	}
-	return kept.of(unit), true
 }
 
 // Read returns the payloads of units, in their order.
@@ -140,50 +136,39 @@ func (r *Reader) Read(ctx context.Context, numbers []int64) ([]Fields, error) {
 	defer r.reading.Release(1)
 	found := make([]Fields, 0, len(numbers))
 	for _, unit := range numbers {
-		p, err := r.read(ctx, unit)
+		kept, err := r.slotOf(ctx, unit)
 		if err != nil {
 			return nil, fmt.Errorf("unit %d: %w", unit, err)
 		}
-		found = append(found, p)
+		found = append(found, kept.of(unit))
 	}
 	return found, nil
 }
 
-// read returns the payload of a unit, and reads its slot if necessary. reading must be held.
-func (r *Reader) read(ctx context.Context, unit int64) (Fields, error) {
-	r.mu.Lock()
-	plan, added := r.planOf(unit)
-	_, _, stored := r.fold.Find(plan, unit)
-	r.mu.Unlock()
-	if !added {
-		return Fields{}, fmt.Errorf("%w: no plan has added it", ErrUnreadable)
+// slotOf returns the slot that has a unit. It reads the log on, and the slot, if necessary. reading
+// must be held.
+func (r *Reader) slotOf(ctx context.Context, unit int64) (*keptSlot, error) {
+	find := func() place {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.find(unit)
 	}
-	if !stored {
+	at := find()
+	if at.added && !at.stored {
 		if err := r.catchUp(ctx); err != nil {
-			return Fields{}, err
+			return nil, err
 		}
+		at = find()
 	}
-	kept, err := r.slot(ctx, plan, unit)
-	if err != nil {
-		return Fields{}, err
-	}
-	return kept.of(unit), nil
-}
-
-// slot returns the slot that has a unit of a plan, and reads it if it is not cached. The log
-// must have been read beyond it. reading must be held.
-func (r *Reader) slot(ctx context.Context, plan ledger.Hash, unit int64) (*keptSlot, error) {
-	r.mu.Lock()
-	slot, _, stored := r.fold.Find(plan, unit)
-	kept := r.kept[slot]
-	r.mu.Unlock()
 	switch {
-	case !stored:
+	case !at.added:
+		return nil, fmt.Errorf("%w: no plan has added it", ErrUnreadable)
+	case !at.stored:
 		return nil, fmt.Errorf("%w: it is not stored", ErrUnreadable)
-	case kept != nil:
-		return kept, nil
+	case at.kept != nil:
+		return at.kept, nil
 	}
-	return r.load(ctx, plan, unit, slot)
+	return r.load(ctx, at.plan, unit, at.slot)
 }
 
 // CatchUp reads the slots of all units in their log, so that no later read of a unit has to
@@ -343,19 +328,17 @@ func (r *Reader) Numbers(ctx context.Context, names []string) (numbers []int64, 
 
 // index records the names of the units that were added since the last call.
 func (r *Reader) index(ctx context.Context) error {
-	if r.indexed() {
-		return nil
-	}
 	if err := r.indexing.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("waiting for the names of log %s: %w", r.fold.Log(), err)
 	}
 	defer r.indexing.Release(1)
-	if r.indexed() {
+	r.mu.Lock()
+	n, from := len(r.added), r.next
+	indexed := n == 0 || from == r.added[n-1].Units.End()
+	r.mu.Unlock()
+	if indexed {
 		return nil
 	}
-	r.mu.Lock()
-	from := r.next
-	r.mu.Unlock()
 	return r.each(ctx, from, func(number int64, u units.Unit) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -366,14 +349,6 @@ func (r *Reader) index(ctx context.Context) error {
 		r.next = number + 1
 		return nil
 	})
-}
-
-// indexed reports whether all units that plans have added are indexed.
-func (r *Reader) indexed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := len(r.added)
-	return n == 0 || r.next == r.added[n-1].Units.End()
 }
 
 // EachUnit calls each for all units, in the order of their numbers.
@@ -391,7 +366,7 @@ func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u
 	r.mu.Unlock()
 	for _, a := range added {
 		for unit := max(from, a.Units.First); unit < a.Units.End(); {
-			kept, err := r.nextSlot(ctx, a.Plan, unit)
+			kept, err := r.nextSlot(ctx, unit)
 			if err != nil {
 				return fmt.Errorf("unit %d: %w", unit, err)
 			}
@@ -406,13 +381,13 @@ func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u
 	return nil
 }
 
-// nextSlot is like slot, for callers that do not hold reading.
-func (r *Reader) nextSlot(ctx context.Context, plan ledger.Hash, unit int64) (*keptSlot, error) {
+// nextSlot is like slotOf, for callers that do not hold reading.
+func (r *Reader) nextSlot(ctx context.Context, unit int64) (*keptSlot, error) {
 	if err := r.reading.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
 	defer r.reading.Release(1)
-	return r.slot(ctx, plan, unit)
+	return r.slotOf(ctx, unit)
 }
 
 // OfClaim returns the payloads of a claim's units that its buyer may know: none if they are
