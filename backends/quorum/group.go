@@ -139,7 +139,6 @@ func (g *Group) add(key string) *member {
 		cfg: g.cfg, tm: g.tm, nodes: make([]node, len(g.nodes)), round: round{wide: true},
 		aged: g.aged, last: g.time(), group: g.pace,
 	}
-	m.cfg.Faulty = m.cfg.Faulty.withDefaults(m.cfg.TTL)
 	for i := range m.nodes {
 		m.nodes[i].seen = g.nodes[i].seen
 	}
@@ -270,7 +269,8 @@ func (g *Group) ClockOff(now clock.Now) (time.Duration, bool) {
 	return median(off), true
 }
 
-// NodeClockOff is like Machine.NodeClockOff.
+// NodeClockOff returns how far this process's wall clock is ahead of one node's; false if the
+// node did not report its time within the last ttl.
 func (g *Group) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 	s := &g.nodes[node].seen
 	if s.clock.IsZero() || g.aged+max(0, now.Since(g.last))-s.aged > g.cfg.TTL {

@@ -19,7 +19,6 @@ type RosterConfig struct {
 	Room  string        // name of the room in which the members register
 	ID    string        // of this process, never used by another; without spaces
 	TTL   time.Duration // MinTTL to MaxTTL: how long a silent process stays a member
-	Every time.Duration // interval between calls to a node; 0: a sixth of the ttl
 }
 
 // check returns an error if the RosterConfig is invalid.
@@ -31,8 +30,6 @@ func (c RosterConfig) check() error {
 		return errors.New("a roster needs the name of a room")
 	case c.TTL < MinTTL: // Member.Check rejects a longer one than MaxTTL
 		return fmt.Errorf("the ttl of a member is %v to %v, not %v", MinTTL, MaxTTL, c.TTL)
-	case c.Every < 0 || c.Every > c.TTL/2:
-		return fmt.Errorf("a member with a ttl of %v that meets the others every %v would be lost by one call that fails; make that half of the ttl at most", c.TTL, c.Every)
 	}
 	return Member{ID: c.ID}.Check(c.TTL)
 }
@@ -96,9 +93,6 @@ type present struct {
 
 // NewRoster returns a roster of a process that is not registered.
 func NewRoster(cfg RosterConfig) (*Roster, error) {
-	if cfg.Every == 0 {
-		cfg.Every = cfg.TTL / 6
-	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -214,7 +208,7 @@ func (r *Roster) meet(i int) Call {
 	timeout := CallTimeout(r.cfg.TTL)
 	r.seq++
 	n.call = &meeting{seq: r.seq, sent: r.aged, number: r.number}
-	n.askAt = r.aged + r.cfg.Every
+	n.askAt = r.aged + r.cfg.TTL/6 // several may fail before the ttl ends
 	m := &Meeting{Room: r.cfg.Room, Member: Member{ID: r.cfg.ID}}
 	if r.state == rosterPresent {
 		m.TTL, m.Member.Note = r.cfg.TTL, strconv.FormatUint(r.number, 10)+" "+r.note
