@@ -102,20 +102,17 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", sale.Name, err)
 	}
-	nodes, closeNodes, err := OpenNodes(sale)
-	if err != nil {
-		return nil, err
+	var opened closers
+	if store.Nodes, err = opened.nodes(sale); err == nil {
+		store.Lists, err = opened.lists(sale)
 	}
-	kept, closeLists, err := openLists(sale)
-	if err != nil {
-		return nil, errors.Join(err, closeNodes())
+	if err == nil {
+		store.Logs, err = opened.logs(sale, logger)
 	}
-	logs, closeLogs, err := openLogs(sale, logger)
 	if err != nil {
-		return nil, errors.Join(err, closeLists(), closeNodes())
+		return nil, errors.Join(err, opened.close())
 	}
-	store.Nodes, store.Lists, store.Logs = nodes, kept, logs
-	store.Closer = func() error { return errors.Join(closeLogs(), closeLists(), closeNodes()) }
+	store.Closer = opened.close
 	return store, nil
 }
 
@@ -144,70 +141,85 @@ func noDriver(home spec.Home) error {
 	return fmt.Errorf("this program has no driver for %s (%s)", home.Place, home.Kind)
 }
 
+// closers release what was opened.
+type closers []func() error
+
+func (c closers) close() error {
+	var errs []error
+	for _, f := range c {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
 // OpenNodes opens only the lock nodes of a sale, for callers that need no ledger; otherwise it
 // is like Open. Call close when the nodes are no longer in use.
 func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err error) {
+	var opened closers
+	nodes, err = opened.nodes(sale)
+	return nodes, opened.close, err
+}
+
+func (c *closers) nodes(sale spec.Sale) (nodes []quorum.Node, err error) {
 	home, err := sale.Locks()
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("sale %s: %w", sale.Name, err)
+		return nil, fmt.Errorf("sale %s: %w", sale.Name, err)
 	case sale.Homes != nil:
-		return nil, nil, noDriver(home)
+		return nil, noDriver(home)
 	case sale.Redis == nil:
 		node, err := embedded.OpenNode(sale.Embedded.Dir, embedded.ThisHost())
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return []quorum.Node{node}, node.Close, nil
+		*c = append(*c, node.Close)
+		return []quorum.Node{node}, nil
 	}
-	servers, close, err := openServers(sale)
+	servers, err := c.servers(sale)
 	for _, n := range servers {
 		nodes = append(nodes, n)
 	}
-	return nodes, close, err
+	return nodes, err
 }
 
-// openLists opens the nodes for a sale's lists, if it has any. They have their own connections,
-// so that votes do not queue behind buyers.
-func openLists(sale spec.Sale) (nodes []lists.Node, close func() error, err error) {
+// lists opens the nodes for a sale's lists, if it has any. They have their own connections, so
+// that votes do not queue behind buyers.
+func (c *closers) lists(sale spec.Sale) (nodes []lists.Node, err error) {
 	if sale.Engine != spec.EngineRedis {
-		return nil, func() error { return nil }, nil
+		return nil, nil
 	}
-	servers, close, err := openServers(sale)
+	servers, err := c.servers(sale)
 	for _, n := range servers {
 		nodes = append(nodes, n.Lists())
 	}
-	return nodes, close, err
+	return nodes, err
 }
 
-// openServers opens a sale's Redis servers.
-func openServers(sale spec.Sale) (servers []*redis.Node, close func() error, err error) {
-	servers, err = redis.Nodes(*sale.Redis)
-	return servers, func() error {
-		var errs []error
-		for _, n := range servers {
-			errs = append(errs, n.Close())
-		}
-		return errors.Join(errs...)
-	}, err
+func (c *closers) servers(sale spec.Sale) ([]*redis.Node, error) {
+	servers, err := redis.Nodes(*sale.Redis)
+	for _, n := range servers {
+		*c = append(*c, n.Close)
+	}
+	return servers, err
 }
 
-// openLogs opens only a sale's ledger.
-func openLogs(sale spec.Sale, logger *slog.Logger) (logs ledger.Logs, close func() error, err error) {
+func (c *closers) logs(sale spec.Sale, logger *slog.Logger) (ledger.Logs, error) {
 	if sale.Embedded != nil {
 		logs, err := embedded.OpenLogs(sale.Embedded.Dir)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return logs, logs.Close, nil
+		*c = append(*c, logs.Close)
+		return logs, nil
 	}
 	table, err := hbase.Open(hbase.Options{
 		Zookeeper: sale.HBase.Zookeeper, ZookeeperRoot: sale.HBase.ZookeeperRoot, Table: sale.HBase.Table, Logger: logger,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return table, table.Close, nil
+	*c = append(*c, table.Close)
+	return table, nil
 }
 
 // Stores opens each store once, whatever the number of its sales, which then share its

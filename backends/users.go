@@ -39,7 +39,7 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 		declared = *sale.Users
 	}
 	tables, fresh := freshness(sale, time.Duration(declared.Fresh))
-	o := opener{sale: sale.Name, clock: now, fresh: fresh}
+	o := opener{clock: now, fresh: fresh}
 	users, err := o.users(sale.Users, schema)
 	if err == nil && sale.History != nil {
 		var bought rules.Histories
@@ -77,18 +77,9 @@ const lookupPatience = 3 * time.Second
 
 // opener opens the sources of users and their history.
 type opener struct {
-	sale   string
-	clock  clock.Clock
-	fresh  time.Duration
-	closer []func() error
-}
-
-func (o *opener) close() error {
-	var errs []error
-	for _, c := range o.closer {
-		errs = append(errs, c())
-	}
-	return errors.Join(errs...)
+	closers
+	clock clock.Clock
+	fresh time.Duration
 }
 
 func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users, error) {
@@ -96,15 +87,11 @@ func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users,
 	case declared == nil:
 		return rules.UnknownUsers(schema), nil
 	case declared.Table != nil:
-		t := declared.Table
-		table, err := hbase.OpenUsers(hbase.UsersOptions{
-			Options: hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table},
-			Family:  t.Family, Columns: t.Columns, Schema: schema,
-		})
+		table, err := hbase.OpenUsers(*declared.Table, schema)
 		if err != nil {
 			return nil, fmt.Errorf("users: %w", err)
 		}
-		o.closer = append(o.closer, table.Close)
+		o.closers = append(o.closers, table.Close)
 		return table, nil
 	case declared.File == "":
 		return nil, errors.New("its users are in a file, whose name stands in the sale's file alone")
@@ -128,7 +115,7 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.closer = append(o.closer, table.Close)
+		o.closers = append(o.closers, table.Close)
 		all = append(all, table)
 	}
 	if len(declared.Files) > 0 {
@@ -148,9 +135,7 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 // OpenHistoryTable returns the table in which destroy stores what users bought. It connects on
 // first use.
 func OpenHistoryTable(t spec.HistoryTable) (*hbase.History, error) {
-	table, err := hbase.OpenHistory(hbase.HistoryOptions{
-		Options: hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, Family: t.Family,
-	})
+	table, err := hbase.OpenHistory(t)
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}

@@ -17,3 +17,18 @@ const (
 	ledgerFile = "ledger.db"
 	locksFile  = "locks.db"
 )
+
+// handle reads and writes one file.
+type handle struct {
+	readers *readers
+	writer  *writer
+}
+
+func open(db *database) handle { return handle{newReaders(db), newWriter(db)} }
+
+// Close completes the calls under way and releases the files. Later calls return ErrClosed.
+func (h handle) Close() error {
+	h.writer.close()
+	h.readers.close()
+	return nil
+}

@@ -38,10 +38,7 @@ CREATE TABLE garbage (log INTEGER PRIMARY KEY) -- deleted logs that may still ha
 `
 
 // Logs implements ledger.Logs on one SQLite file.
-type Logs struct {
-	readers *readers
-	writer  *writer
-}
+type Logs struct{ handle }
 
 var _ ledger.Logs = (*Logs)(nil)
 
@@ -65,16 +62,7 @@ func ledgerDatabase(dir string) *database {
 	}
 }
 
-func newLogs(db *database) *Logs {
-	return &Logs{readers: newReaders(db), writer: newWriter(db)}
-}
-
-// Close completes the appends under way and releases the files. Later calls return ErrClosed.
-func (l *Logs) Close() error {
-	l.writer.close()
-	l.readers.close()
-	return nil
-}
+func newLogs(db *database) *Logs { return &Logs{open(db)} }
 
 // Append implements ledger.Logs. It syncs to the disk before it returns nil. The caller must
 // not change the slices afterwards, even when Append has returned because ctx ended: the append

@@ -25,19 +25,9 @@ func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.
 	if err := m.Check(ttl); err != nil {
 		return nil, fmt.Errorf("lock node %s: %w", n.Name(), err)
 	}
-	var there []quorum.Member
-	err := n.writer.do(ctx, &change{creates: ttl > 0, step: func(conn *sqlite.Conn) (answer, failed error) {
-		now, failed := n.host.keepTime(conn)
-		if failed == nil {
-			there, answer, failed = meet(conn, room, m, ttl, now)
-		}
-		return answer, failed
-	}})
-	if err != nil {
-		// there may still be written by a meeting that ctx did not wait for.
-		return nil, err
-	}
-	return there, nil
+	return write(ctx, n, ttl > 0, func(conn *sqlite.Conn, now int64) (there []quorum.Member, full, failed error) {
+		return meet(conn, room, m, ttl, now)
+	})
 }
 
 // meet adds or removes a member at a time of the node. full is ErrRoomFull if the room has no

@@ -37,16 +37,15 @@ CREATE TABLE leases (
 // undo the last few promises, but it also ends every process that got them; if it undoes a
 // marker, the node abstains.
 type Node struct {
-	readers *readers
-	writer  *writer
-	host    Host
-	runID   string // the node's run id if this handle is the first to write
+	handle
+	host  Host
+	runID string // the node's run id if this handle is the first to write
 }
 
 var _ quorum.Node = (*Node)(nil)
 
 // OpenNode returns a handle on the lock node in dir. Neither OpenNode nor reading creates
-// anything. host is ThisHost, except in tests. Close releases the files.
+// anything. host is ThisHost, except in tests. Close releases the files; leases stay until they expire.
 func OpenNode(dir string, host Host) (*Node, error) {
 	dir, err := folder(dir)
 	if err != nil {
@@ -70,15 +69,26 @@ func newNode(db *database, host Host) *Node {
 	db.seed = func(conn *sqlite.Conn) error {
 		return execute(conn, "INSERT INTO node (run_id) VALUES (?)", runID)
 	}
-	return &Node{readers: newReaders(db), writer: newWriter(db), host: host, runID: runID}
+	return &Node{handle: open(db), host: host, runID: runID}
 }
 
-// Close completes the calls under way and releases the files. Leases stay until they expire.
-// Later calls return ErrClosed.
-func (n *Node) Close() error {
-	n.writer.close()
-	n.readers.close()
-	return nil
+// write makes a change at the node's time, and returns its value.
+func write[T any](ctx context.Context, n *Node, creates bool, do func(conn *sqlite.Conn, now int64) (value T, answer, failed error)) (T, error) {
+	var value T
+	err := n.writer.do(ctx, &change{creates: creates, step: func(conn *sqlite.Conn) (answer, failed error) {
+		// Read the time only now: the transaction may have waited for other writers.
+		now, failed := n.host.keepTime(conn)
+		if failed == nil {
+			value, answer, failed = do(conn, now)
+		}
+		return answer, failed
+	}})
+	if err != nil {
+		// value may still be written by a change that outlives ctx.
+		var none T
+		return none, err
+	}
+	return value, nil
 }
 
 // Name implements quorum.Node. A sale has at most one embedded node.
@@ -105,24 +115,20 @@ func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
 
 // Mark implements quorum.Node.
 func (n *Node) Mark(ctx context.Context, marker, runID string) error {
-	return n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
-		now, err := n.host.keepTime(conn)
-		if err != nil {
-			return nil, err
-		}
+	_, err := write(ctx, n, true, func(conn *sqlite.Conn, now int64) (from int64, answer, failed error) {
 		if runID == "" {
-			_, err := votesFrom(conn, marker, now)
-			return nil, err
+			from, failed = votesFrom(conn, marker, now)
+			return from, nil, failed
 		}
-		mine, err := readRunID(conn)
-		if err != nil {
-			return nil, err
+		switch mine, err := readRunID(conn); {
+		case err != nil:
+			return 0, nil, err
+		case mine != runID:
+			return 0, fmt.Errorf("%s: %w", n.writer.db.path, quorum.ErrOtherRun), nil
 		}
-		if mine != runID {
-			return fmt.Errorf("%s: %w", n.writer.db.path, quorum.ErrOtherRun), nil
-		}
-		return nil, setMarker(conn, marker, now)
-	}})
+		return now, nil, setMarker(conn, marker, now)
+	})
+	return err
 }
 
 // ReadMarker implements quorum.Node.
@@ -150,36 +156,18 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
 		return quorum.BallotReply{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.Name(), b.TTL, quorum.MaxTTL)
 	}
-	var count quorum.BallotReply
-	err := n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
-		// Read the time only now: the transaction may have waited for other writers.
-		now, failed := n.host.keepTime(conn)
-		if failed == nil {
-			count, failed = vote(conn, b, now)
-		}
-		return nil, failed
-	}})
-	if err != nil {
-		// count may still be written by a vote that outlives ctx.
-		return quorum.BallotReply{}, err
-	}
-	return count, nil
+	return write(ctx, n, true, func(conn *sqlite.Conn, now int64) (count quorum.BallotReply, answer, failed error) {
+		count, failed = vote(conn, b, now)
+		return count, nil, failed
+	})
 }
 
 // Release implements quorum.Node.
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
-	var freed int
-	err := n.writer.do(ctx, &change{step: func(conn *sqlite.Conn) (answer, failed error) {
-		now, failed := n.host.keepTime(conn)
-		if failed == nil {
-			freed, failed = release(conn, asks, now)
-		}
-		return nil, failed
-	}})
-	if err != nil {
-		return 0, err
-	}
-	return freed, nil
+	return write(ctx, n, false, func(conn *sqlite.Conn, now int64) (freed int, answer, failed error) {
+		freed, failed = release(conn, asks, now)
+		return freed, nil, failed
+	})
 }
 
 // List implements quorum.Node.

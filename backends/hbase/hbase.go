@@ -117,7 +117,43 @@ func (l *Logs) begin() error {
 	return nil
 }
 
-// failed wraps an error with the operation and the table.
-func (l *Logs) failed(what string, err error) error {
-	return fmt.Errorf("%s: %s: %w", what, l.where, err)
+// call makes a call of the handle. Its error names the operation and the table.
+func (l *Logs) call(what string, do func() error) error {
+	if err := l.begin(); err != nil {
+		return err
+	}
+	defer l.busy.Done()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %s: %w", what, l.where, err)
+	}
+	return nil
 }
+
+// orEmpty drops the error of a missing table, for calls to which such a table has no logs.
+func orEmpty(err error) error {
+	if errors.Is(err, ledger.ErrNoTable) {
+		return nil
+	}
+	return err
+}
+
+// demoted returns a logger for gohbase that logs at debug level. gohbase logs as errors what a
+// call returns anyway, and would fill the log while a server is unreachable.
+func demoted(to *slog.Logger) *slog.Logger { return slog.New(demoter{to.Handler()}) }
+
+type demoter struct{ slog.Handler }
+
+func (d demoter) Enabled(ctx context.Context, _ slog.Level) bool {
+	return d.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (d demoter) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = min(r.Level, slog.LevelDebug)
+	return d.Handler.Handle(ctx, r)
+}
+
+func (d demoter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return demoter{d.Handler.WithAttrs(attrs)}
+}
+
+func (d demoter) WithGroup(name string) slog.Handler { return demoter{d.Handler.WithGroup(name)} }

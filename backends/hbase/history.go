@@ -12,13 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"salectl/rules"
+	"salectl/spec"
 )
-
-// HistoryOptions names the table of a history.
-type HistoryOptions struct {
-	Options // the table; its row keys are the ids of users
-	Family  string
-}
 
 // History implements rules.Histories on a table, and writes to it. A row is a user; it has a
 // cell for each run of a sale in which the user bought, named by the run's uid. Writing a cell
@@ -39,12 +34,12 @@ type bought struct {
 
 // OpenHistory returns a handle on the history in a table. Like Open, it connects to nothing.
 // Close releases its connections.
-func OpenHistory(o HistoryOptions) (*History, error) {
-	if o.Family == "" {
+func OpenHistory(t spec.HistoryTable) (*History, error) {
+	if t.Family == "" {
 		return nil, errors.New("a history in HBase needs a family")
 	}
-	logs, err := Open(o.Options)
-	return &History{logs, o.Family}, err
+	logs, err := Open(Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table})
+	return &History{logs, t.Family}, err
 }
 
 // Close closes all connections and waits for the calls under way.
@@ -52,17 +47,16 @@ func (h *History) Close() error { return h.logs.Close() }
 
 // History implements rules.Histories. It makes as many calls as Users.Lookup.
 func (h *History) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
-	if err := h.logs.begin(); err != nil {
-		return nil, err
-	}
-	defer h.logs.busy.Done()
 	all, bad := make([][]rules.Purchase, len(ids)), make([]error, len(ids))
-	err := h.logs.getRows(ctx, ids, map[string][]string{h.family: nil}, func(i int, answer proto.Message) { all[i], bad[i] = h.row(ids[i], answer) })
-	if err == nil {
-		err = errors.Join(bad...)
-	}
+	err := h.logs.call(fmt.Sprintf("look up what %d users bought", len(ids)), func() error {
+		err := h.logs.getRows(ctx, ids, map[string][]string{h.family: nil}, func(i int, answer proto.Message) { all[i], bad[i] = h.row(ids[i], answer) })
+		if err != nil {
+			return err
+		}
+		return errors.Join(bad...)
+	})
 	if err != nil {
-		return nil, h.logs.failed(fmt.Sprintf("look up what %d users bought", len(ids)), err)
+		return nil, err
 	}
 	return all, nil
 }
@@ -90,24 +84,18 @@ func (h *History) Remember(ctx context.Context, sale, uid string, buyers []rules
 		_, err := h.History(ctx, []string{"-"})
 		return err
 	}
-	if err := h.logs.begin(); err != nil {
-		return err
-	}
-	defer h.logs.busy.Done()
 	rows := make([]string, len(buyers))
 	for i, b := range buyers {
 		rows[i] = b.User
 	}
-	err := h.logs.eachRow(ctx, rows, func(i int) (hrpc.Call, error) {
-		b := buyers[i]
-		cell, err := json.Marshal(bought{sale, b.Units, b.At.UTC()})
-		if err != nil {
-			return nil, err
-		}
-		return hrpc.NewPut(ctx, h.logs.regions.table, []byte(b.User), map[string]map[string][]byte{h.family: {uid: cell}})
-	}, func(int, proto.Message) {})
-	if err != nil {
-		return h.logs.failed(fmt.Sprintf("keep what %d users bought", len(buyers)), err)
-	}
-	return nil
+	return h.logs.call(fmt.Sprintf("keep what %d users bought", len(buyers)), func() error {
+		return h.logs.eachRow(ctx, rows, func(i int) (hrpc.Call, error) {
+			b := buyers[i]
+			cell, err := json.Marshal(bought{sale, b.Units, b.At.UTC()})
+			if err != nil {
+				return nil, err
+			}
+			return hrpc.NewPut(ctx, h.logs.regions.table, []byte(b.User), map[string]map[string][]byte{h.family: {uid: cell}})
+		}, func(int, proto.Message) {})
+	})
 }

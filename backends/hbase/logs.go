@@ -42,21 +42,17 @@ const maxEntry = 1<<20 + 64<<10
 // the slices afterwards, even when Append has returned because ctx ended: they may still be in
 // use.
 func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
-	if err := l.begin(); err != nil {
+	stored := false
+	err := l.call(fmt.Sprintf("append to %s, slot %d", log, slot), func() (err error) {
+		if follows(slot, prev) {
+			stored, err = l.checkAndPut(ctx, log, slot, prev, head, entry)
+		}
 		return err
-	}
-	defer l.busy.Done()
-	if !follows(slot, prev) {
+	})
+	if err == nil && !stored {
 		return ledger.ErrTaken
 	}
-	stored, err := l.checkAndPut(ctx, log, slot, prev, head, entry)
-	switch {
-	case err != nil:
-		return l.failed(fmt.Sprintf("append to %s, slot %d", log, slot), err)
-	case !stored:
-		return ledger.ErrTaken
-	}
-	return nil
+	return err
 }
 
 func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, head, entry []byte) (stored bool, err error) {
@@ -114,22 +110,16 @@ func follows(slot uint64, prev []byte) bool {
 // HBase removes the cells at the next compaction. The marker also hides what is stored in those
 // slots later: a log whose end was deleted cannot begin again.
 func (l *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
-	if err := l.begin(); err != nil {
-		return err
-	}
-	defer l.busy.Done()
-	err := l.again(ctx, func() error {
-		mutate, err := hrpc.NewDel(ctx, l.regions.table, []byte(log), map[string]map[string][]byte{family: nil}, timestamp(upTo))
-		if err != nil {
+	return l.call(fmt.Sprintf("delete %s up to slot %d", log, upTo), func() error {
+		return orEmpty(l.again(ctx, func() error {
+			mutate, err := hrpc.NewDel(ctx, l.regions.table, []byte(log), map[string]map[string][]byte{family: nil}, timestamp(upTo))
+			if err != nil {
+				return err
+			}
+			_, err = l.once(ctx, wholeDelete{mutate})
 			return err
-		}
-		_, err = l.once(ctx, wholeDelete{mutate})
-		return err
+		}))
 	})
-	if err != nil && !errors.Is(err, ledger.ErrNoTable) {
-		return l.failed(fmt.Sprintf("delete %s up to slot %d", log, upTo), err)
-	}
-	return nil
 }
 
 // once sends a call to the region of its row, without retries.

@@ -3,7 +3,6 @@ package hbase
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -24,21 +23,13 @@ const readBytes = 4 << 20
 // one moment. Otherwise the head is read after them and may be newer; since slots are written
 // once, they are part of its log all the same.
 func (l *Logs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
-	if err := l.begin(); err != nil {
-		return nil, nil, err
-	}
-	defer l.busy.Done()
-	err = l.again(ctx, func() (err error) {
-		head, entries, err = l.readRow(ctx, log, from, max)
-		return err
+	err = l.call(fmt.Sprintf("read %s from slot %d", log, from), func() error {
+		return orEmpty(l.again(ctx, func() (err error) {
+			head, entries, err = l.readRow(ctx, log, from, max)
+			return err
+		}))
 	})
-	switch {
-	case errors.Is(err, ledger.ErrNoTable):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, l.failed(fmt.Sprintf("read %s from slot %d", log, from), err)
-	}
-	return head, entries, nil
+	return head, entries, err
 }
 
 func (l *Logs) readRow(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
@@ -89,16 +80,14 @@ func (l *Logs) scan(ctx context.Context, log string, from uint64, max int) (*hrp
 
 // Heads implements ledger.Logs. Each head is read at its own moment.
 func (l *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
-	if err := l.begin(); err != nil {
-		return nil, err
-	}
-	defer l.busy.Done()
 	heads := make([][]byte, len(logs))
-	err := l.getRows(ctx, logs, map[string][]string{family: {headCell}}, func(i int, answer proto.Message) {
-		heads[i] = headOf(answer)
+	err := l.call("read heads", func() error {
+		return orEmpty(l.getRows(ctx, logs, map[string][]string{family: {headCell}}, func(i int, answer proto.Message) {
+			heads[i] = headOf(answer)
+		}))
 	})
-	if err != nil && !errors.Is(err, ledger.ErrNoTable) {
-		return nil, l.failed("read heads", err)
+	if err != nil {
+		return nil, err
 	}
 	return heads, nil
 }
@@ -125,4 +114,86 @@ func headOf(answer proto.Message) []byte {
 		return nil
 	}
 	return bytes.Clone(cells[0].GetValue())
+}
+
+var _ ledger.Lister = (*Logs)(nil)
+
+// listedAtOnce is the maximum number of rows that one call of a list returns.
+const listedAtOnce = 500
+
+// List implements ledger.Lister. It reads only the cells of heads, region by region.
+func (l *Logs) List(ctx context.Context, prefix string) (names []string, err error) {
+	end := behind([]byte(prefix))
+	err = l.call(fmt.Sprintf("list what begins with %s", prefix), func() (err error) {
+		for from := []byte(prefix); from != nil && err == nil; {
+			err = l.again(ctx, func() error {
+				some, next, err := l.listFrom(ctx, from, end)
+				if err == nil {
+					names, from = append(names, some...), next
+				}
+				return err
+			})
+		}
+		return orEmpty(err)
+	})
+	return names, err
+}
+
+// listFrom returns some of the rows from one on, and the row to continue from; nil: no more
+// rows.
+func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, next []byte, err error) {
+	p, err := l.regions.find(ctx, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	var scan *hrpc.Scan
+	var reply *pb.ScanResponse
+	call := func(options ...func(hrpc.Call) error) (err error) {
+		if scan, err = hrpc.NewScanRange(ctx, l.regions.table, from, end, options...); err != nil {
+			return err
+		}
+		answer, err := l.regions.askAt(ctx, p, scan)
+		if err == nil {
+			reply = answer.(*pb.ScanResponse)
+		}
+		return err
+	}
+	rows := hrpc.NumberOfRows(listedAtOnce)
+	if err := call(hrpc.Families(map[string][]string{family: {headCell}}), rows); err != nil {
+		return nil, nil, err
+	}
+	// The server may reach its limit of bytes or of time before the first row, inside a long
+	// log. The open scanner continues from there; a new scan would start over.
+	scanner := hrpc.ScannerID(reply.GetScannerId())
+	for len(scan.Response.Results) == 0 && reply.GetHeartbeatMessage() {
+		if err := call(scanner, rows); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, result := range scan.Response.Results {
+		if len(result.Cells) > 0 {
+			names = append(names, string(result.Cells[0].Row()))
+		}
+	}
+	if reply.GetMoreResultsInRegion() {
+		_ = call(scanner, hrpc.CloseScanner()) // otherwise it expires with its lease
+	}
+	switch {
+	case len(names) > 0: // HBase may have stopped anywhere after them
+		return names, append([]byte(names[len(names)-1]), 0), nil
+	case len(p.StopKey()) == 0 || end != nil && bytes.Compare(p.StopKey(), end) >= 0:
+		return nil, nil, nil
+	}
+	return nil, bytes.Clone(p.StopKey()), nil
+}
+
+// behind returns the first row after all that begin with a prefix; nil if there is none.
+func behind(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
 }

@@ -200,3 +200,78 @@ func (s *servers) await(ctx context.Context, srv *server, call hrpc.Call) (proto
 		return nil, errClosed
 	}
 }
+
+// wholeDelete is a Delete that is sent in one Write. gohbase sends the cells of a Mutate in a
+// second Write, and unless the connection is plain TCP another request may come in between.
+type wholeDelete struct{ *hrpc.Mutate }
+
+// CellBlocksEnabled makes the cells part of the request.
+func (wholeDelete) CellBlocksEnabled() bool { return false }
+
+// masterCall is a call to the master; gohbase has types for only some of them.
+type masterCall struct {
+	ctx      context.Context
+	name     string
+	request  proto.Message
+	response proto.Message // its type is the expected one
+	results  chan hrpc.RPCResult
+}
+
+func newMasterCall(ctx context.Context, name string, request, response proto.Message) *masterCall {
+	return &masterCall{ctx: ctx, name: name, request: request, response: response, results: make(chan hrpc.RPCResult, 1)}
+}
+
+func (m *masterCall) Name() string                    { return m.name }
+func (m *masterCall) Description() string             { return m.name }
+func (m *masterCall) Table() []byte                   { return nil }
+func (m *masterCall) Key() []byte                     { return nil }
+func (m *masterCall) Region() hrpc.RegionInfo         { return nil }
+func (m *masterCall) SetRegion(hrpc.RegionInfo)       {}
+func (m *masterCall) Context() context.Context        { return m.ctx }
+func (m *masterCall) ToProto() proto.Message          { return m.request }
+func (m *masterCall) NewResponse() proto.Message      { return m.response.ProtoReflect().New().Interface() }
+func (m *masterCall) ResultChan() chan hrpc.RPCResult { return m.results }
+
+// singleflight merges concurrent work for the same key: later callers wait for the result of the
+// first. The work does not depend on a caller. It continues when the first caller stops
+// waiting, and there is at most one run per key. singleflight.Group would need a goroutine for
+// each caller, since Close has to wait for the work: many while a server is frozen.
+type singleflight[K comparable, V any] struct {
+	mu    sync.Mutex
+	under map[K]*flight[V]
+}
+
+type flight[V any] struct {
+	done  chan struct{} // closed when value and err are set
+	value V
+	err   error
+}
+
+// do returns the result of work for the key, which an earlier caller may have started. start
+// runs work on a goroutine that Close waits for.
+func (f *singleflight[K, V]) do(ctx context.Context, key K, start func(func()), work func() (V, error)) (V, error) {
+	f.mu.Lock()
+	fl := f.under[key]
+	if fl == nil {
+		fl = &flight[V]{done: make(chan struct{})}
+		if f.under == nil {
+			f.under = make(map[K]*flight[V])
+		}
+		f.under[key] = fl
+		start(func() {
+			fl.value, fl.err = work()
+			f.mu.Lock()
+			delete(f.under, key)
+			f.mu.Unlock()
+			close(fl.done)
+		})
+	}
+	f.mu.Unlock()
+	select {
+	case <-fl.done:
+		return fl.value, fl.err
+	case <-ctx.Done():
+		var none V
+		return none, ctx.Err()
+	}
+}

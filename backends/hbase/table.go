@@ -25,34 +25,21 @@ func (l *Logs) Table() string { return l.table }
 
 // CheckTable implements ledger.Table. It queries the master.
 func (l *Logs) CheckTable(ctx context.Context) error {
-	if err := l.begin(); err != nil {
+	return l.call("check the table", func() error {
+		err := l.check(ctx)
+		if errors.Is(err, ledger.ErrNoTable) {
+			err = fmt.Errorf("%w; run 'salectl apply'", err)
+		}
 		return err
-	}
-	defer l.busy.Done()
-	err := l.check(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ledger.ErrNoTable):
-		return fmt.Errorf("%s: %w; run 'salectl apply'", l.where, ledger.ErrNoTable)
-	case errors.Is(err, ledger.ErrTableUnfit):
-		return fmt.Errorf("%s: %w", l.where, err)
-	}
-	return l.failed("check the table", err)
+	})
 }
 
 func (l *Logs) check(ctx context.Context) error {
-	found := new(pb.GetTableDescriptorsResponse)
-	err := l.askMaster(ctx, "GetTableDescriptors", &pb.GetTableDescriptorsRequest{
-		TableNames: []*pb.TableName{tableName(l.table)},
-	}, found)
-	switch {
-	case err != nil:
+	found, err := l.described(ctx)
+	if err != nil {
 		return err
-	case len(found.GetTableSchema()) == 0:
-		return ledger.ErrNoTable
 	}
-	wrong, mend := misfits(l.table, found.GetTableSchema()[0])
+	wrong, mend := misfits(l.table, found)
 	state, err := l.state(ctx)
 	if err != nil {
 		return err
@@ -64,6 +51,21 @@ func (l *Logs) check(ctx context.Context) error {
 		return fmt.Errorf("%w: %s. In the HBase shell: %s", ledger.ErrTableUnfit, strings.Join(wrong, "; "), strings.Join(mend, "; "))
 	}
 	return nil
+}
+
+// described queries the master for the schema of the table.
+func (l *Logs) described(ctx context.Context) (*pb.TableSchema, error) {
+	found := new(pb.GetTableDescriptorsResponse)
+	err := l.askMaster(ctx, "GetTableDescriptors", &pb.GetTableDescriptorsRequest{
+		TableNames: []*pb.TableName{tableName(l.table)},
+	}, found)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found.GetTableSchema()) == 0:
+		return nil, ledger.ErrNoTable
+	}
+	return found.GetTableSchema()[0], nil
 }
 
 // CreateTable implements ledger.Table. It returns when every region of the table answers, even

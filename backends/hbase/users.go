@@ -1,6 +1,7 @@
 package hbase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,18 +10,10 @@ import (
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/ledger"
 	"salectl/rules"
+	"salectl/spec"
 )
-
-// UsersOptions names a table of users and describes its columns.
-type UsersOptions struct {
-	Options // the table; its row keys are the ids of users
-	Family  string
-	// Columns has the column of each attribute whose column's name differs from the
-	// attribute's.
-	Columns map[string]string
-	Schema  *rules.Schema
-}
 
 // Users implements rules.Users on a table that is written by others. Cells are texts in the
 // form of rules.ParseValue; an empty cell is a missing value. A user is known if its row has
@@ -35,25 +28,22 @@ type Users struct {
 
 var _ rules.Users = (*Users)(nil)
 
-// OpenUsers returns a handle on the users of a table. Like Open, it connects to nothing. Close
-// releases its connections.
-func OpenUsers(o UsersOptions) (*Users, error) {
-	if o.Family == "" || o.Schema == nil || len(o.Schema.Attributes()) == 0 {
+// OpenUsers returns a handle on the users of a table, with the attributes of a schema. Like Open,
+// it connects to nothing. Close releases its connections.
+func OpenUsers(t spec.UsersTable, schema *rules.Schema) (*Users, error) {
+	if t.Family == "" || len(schema.Attributes()) == 0 {
 		return nil, errors.New("users in HBase need a family and at least one attribute")
 	}
-	u := &Users{schema: o.Schema, family: o.Family, index: map[string]int{}}
-	for i, a := range o.Schema.Attributes() {
-		column := a.Name
-		if named := o.Columns[a.Name]; named != "" {
-			column = named
-		}
+	u := &Users{schema: schema, family: t.Family, index: map[string]int{}}
+	for i, a := range schema.Attributes() {
+		column := cmp.Or(t.Columns[a.Name], a.Name)
 		if j, ok := u.index[column]; ok {
-			return nil, fmt.Errorf("the attributes %s and %s have the same column %s:%s", o.Schema.Attributes()[j].Name, a.Name, o.Family, column)
+			return nil, fmt.Errorf("the attributes %s and %s have the same column %s:%s", schema.Attributes()[j].Name, a.Name, t.Family, column)
 		}
 		u.index[column] = i
 		u.columns = append(u.columns, column)
 	}
-	logs, err := Open(o.Options)
+	logs, err := Open(Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table})
 	u.logs = logs
 	return u, err
 }
@@ -67,19 +57,22 @@ func CheckRows(ctx context.Context, what string, o Options, family string) error
 		return err
 	}
 	defer l.Close()
-	found := new(pb.GetTableDescriptorsResponse)
-	err = l.askMaster(ctx, "GetTableDescriptors", &pb.GetTableDescriptorsRequest{TableNames: []*pb.TableName{tableName(l.table)}}, found)
+	var found *pb.TableSchema
+	err = l.call("check the table", func() (err error) {
+		found, err = l.described(ctx)
+		return err
+	})
 	switch {
-	case err != nil:
-		return l.failed("check the table", err)
-	case len(found.GetTableSchema()) == 0:
+	case errors.Is(err, ledger.ErrNoTable):
 		return &rules.SourceError{
 			What:   fmt.Sprintf("%s table %s does not exist (ZooKeeper %s)", what, l.table, strings.Join(o.Zookeeper, ",")),
 			Remedy: fmt.Sprintf("Create it in the HBase shell: create '%s', '%s'. Or name the table that is there.", l.table, family),
 		}
+	case err != nil:
+		return err
 	}
 	var there []string
-	for _, f := range found.GetTableSchema()[0].GetColumnFamilies() {
+	for _, f := range found.GetColumnFamilies() {
 		if string(f.GetName()) == family {
 			return nil
 		}
@@ -97,15 +90,13 @@ func (u *Users) Close() error { return u.logs.Close() }
 // Lookup implements rules.Users, with one call per server and 128 rows. Row keys must not be
 // empty.
 func (u *Users) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, error) {
-	if err := u.logs.begin(); err != nil {
-		return nil, err
-	}
-	defer u.logs.busy.Done()
 	all := make([]rules.Attributes, len(ids))
-	columns := map[string][]string{u.family: u.columns}
-	err := u.logs.getRows(ctx, ids, columns, func(i int, answer proto.Message) { all[i] = u.user(ids[i], answer) })
+	err := u.logs.call(fmt.Sprintf("look up %d users", len(ids)), func() error {
+		columns := map[string][]string{u.family: u.columns}
+		return u.logs.getRows(ctx, ids, columns, func(i int, answer proto.Message) { all[i] = u.user(ids[i], answer) })
+	})
 	if err != nil {
-		return nil, u.logs.failed(fmt.Sprintf("look up %d users", len(ids)), err)
+		return nil, err
 	}
 	return all, nil
 }

@@ -13,6 +13,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/internal/wait"
 	"salectl/rules"
+	"salectl/spec"
 )
 
 // member is what the tests know of a user.
@@ -21,15 +22,15 @@ var member = rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int}, ru
 
 // mustOpenUsers opens users whose rows are in the table that all tests share, and
 // a function that writes a row of them.
-func mustOpenUsers(t testing.TB, change ...func(*UsersOptions)) (*Users, func(id string, cells map[string]string)) {
+func mustOpenUsers(t testing.TB, change ...func(*spec.UsersTable)) (*Users, func(id string, cells map[string]string)) {
 	t.Helper()
 	logs := mustOpen(t)
-	o := UsersOptions{Options: Options{Zookeeper: []string{mustStandalone(t).Zookeeper()}, Table: "sales"},
-		Family: family, Columns: map[string]string{"since": "registered"}, Schema: member}
+	o := spec.UsersTable{Zookeeper: []string{mustStandalone(t).Zookeeper()}, Table: "sales",
+		Family: family, Columns: map[string]string{"since": "registered"}}
 	for _, c := range change {
 		c(&o)
 	}
-	users, err := OpenUsers(o)
+	users, err := OpenUsers(o, member)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +114,11 @@ func TestManyUsers(t *testing.T) {
 // nothing is known.
 func TestUsersThatCannotBeRead(t *testing.T) {
 	ctx := within(t, wait.Limit)
-	table, _ := mustOpenUsers(t, func(o *UsersOptions) { o.Table = "no-such-table" })
+	table, _ := mustOpenUsers(t, func(o *spec.UsersTable) { o.Table = "no-such-table" })
 	if got, err := table.Lookup(ctx, []string{"ada"}); got != nil || !errors.Is(err, ledger.ErrNoTable) {
 		t.Errorf("no table: %v, %v", got, err)
 	}
-	wrong, _ := mustOpenUsers(t, func(o *UsersOptions) { o.Family = "nosuch" })
+	wrong, _ := mustOpenUsers(t, func(o *spec.UsersTable) { o.Family = "nosuch" })
 	if got, err := wrong.Lookup(ctx, []string{"ada"}); got != nil || err == nil || !strings.Contains(err.Error(), "NoSuchColumnFamily") {
 		t.Errorf("no family: %v, %v", got, err)
 	}
@@ -137,13 +138,13 @@ func TestUsersThatCannotBeRead(t *testing.T) {
 }
 
 func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
-	options := Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "users"}
-	for want, o := range map[string]UsersOptions{
-		"need a family": {Options: options, Schema: member},
-		"the attributes level and since have the same column f:level": {Options: options, Family: "f", Schema: member, Columns: map[string]string{"since": "level"}},
-		"no HBase table is given":                                     {Options: Options{Zookeeper: options.Zookeeper}, Family: "f", Schema: member},
+	zookeeper := []string{"127.0.0.1:1"}
+	for want, o := range map[string]spec.UsersTable{
+		"need a family": {Zookeeper: zookeeper, Table: "users"},
+		"the attributes level and since have the same column f:level": {Zookeeper: zookeeper, Table: "users", Family: "f", Columns: map[string]string{"since": "level"}},
+		"no HBase table is given":                                     {Zookeeper: zookeeper, Family: "f"},
 	} {
-		if _, err := OpenUsers(o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenUsers(o, member); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

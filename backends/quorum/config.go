@@ -18,7 +18,6 @@ type Config struct {
 	Waiter    string        // ID under which nodes list this machine after a refusal; "": not listed, and never woken
 	Hedge     time.Duration // how long a first try queries only a majority of the nodes; 0: it queries all at once
 	LateNodes *LateNodes    // nodes to leave out of that majority; nil: the machine keeps its own record
-	Faulty    Faulty        // when to remove a holder that does not renew
 
 	// Token returns a new random token without spaces.
 	Token func() string

@@ -111,3 +111,13 @@ func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
 	}
 	return median(off), true
 }
+
+// NodeClockOff returns how far this process's wall clock is ahead of one node's; false if the
+// node did not report its time within the last ttl.
+func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
+	s := &m.nodes[node].seen
+	if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
+		return 0, false
+	}
+	return s.clockOff(now), true
+}

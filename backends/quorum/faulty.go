@@ -2,29 +2,16 @@ package quorum
 
 import "time"
 
-// Faulty says when a holder counts as faulty: when a machine that it blocks has seen the same
-// heartbeat more than Threshold times, at least Interval apart, over at least the holder's own
-// ttl, on so many nodes that the others are no majority. By then the holder's lease has ended
-// by its own clock too. So only a key that should have expired is removed: one without an
+// faultyAfter is how many times a machine may see the same heartbeat of a holder that blocks it. When it
+// has seen one more often, at least a third of its ttl apart, over at least the holder's own ttl, and on
+// so many nodes that the others are no majority, the holder counts as faulty. By then the holder's lease
+// has ended by its own clock too. So only a key that should have expired is removed: one without an
 // expiry, or one on a node whose clock stands still.
 //
 // After 管理分布式锁的方法和计算机可读存储介质 (a patent application of 2018): the same time information seen more
 // than a threshold of times means faulty, and a faulty lock that blocks others is released by
 // force. There the threshold alone decides, so that a slow holder loses its lock too.
-type Faulty struct {
-	Interval  time.Duration // 0: a third of the ttl
-	Threshold int           // 0: 3
-}
-
-func (f Faulty) withDefaults(ttl time.Duration) Faulty {
-	if f.Interval == 0 {
-		f.Interval = ttl / 3
-	}
-	if f.Threshold == 0 {
-		f.Threshold = 3
-	}
-	return f
-}
+const faultyAfter = 3
 
 // sighting is the holder of a wanted key that one node names, and since when.
 type sighting struct {
@@ -55,7 +42,7 @@ func (m *Machine) observeHolders(l *lease) {
 			*s = sighting{}
 		case s.token != st.holder.Token || s.note != st.holder.Note:
 			*s = sighting{token: st.holder.Token, note: st.holder.Note, first: now, last: now, times: 1}
-		case now-s.last >= m.cfg.Faulty.Interval:
+		case now-s.last >= m.cfg.TTL/3:
 			s.last = now
 			s.times++
 		}
@@ -91,5 +78,5 @@ func (m *Machine) faulty(s sighting) bool {
 	if note, ok := ParseNote(s.note); ok && note.TTL > 0 {
 		ttl = note.TTL
 	}
-	return s.token != "" && s.times > m.cfg.Faulty.Threshold && m.last.Mono-s.first >= ttl
+	return s.token != "" && s.times > faultyAfter && m.last.Mono-s.first >= ttl
 }

@@ -92,7 +92,6 @@ func NewMachine(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	cfg.Nodes = slices.Clone(cfg.Nodes)
-	cfg.Faulty = cfg.Faulty.withDefaults(cfg.TTL)
 	if cfg.LateNodes == nil {
 		cfg.LateNodes = NewLateNodes(len(cfg.Nodes))
 	}

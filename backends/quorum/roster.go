@@ -1,8 +1,11 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +19,6 @@ type RosterConfig struct {
 	Room  string        // name of the room in which the members register
 	ID    string        // of this process, never used by another; without spaces
 	TTL   time.Duration // MinTTL to MaxTTL: how long a silent process stays a member
-	Every time.Duration // interval between calls to a node; 0: a sixth of the ttl
 }
 
 // check returns an error if the RosterConfig is invalid.
@@ -28,8 +30,6 @@ func (c RosterConfig) check() error {
 		return errors.New("a roster needs the name of a room")
 	case c.TTL < MinTTL: // Member.Check rejects a longer one than MaxTTL
 		return fmt.Errorf("the ttl of a member is %v to %v, not %v", MinTTL, MaxTTL, c.TTL)
-	case c.Every < 0 || c.Every > c.TTL/2:
-		return fmt.Errorf("a member with a ttl of %v that meets the others every %v would be lost by one call that fails; make that half of the ttl at most", c.TTL, c.Every)
 	}
 	return Member{ID: c.ID}.Check(c.TTL)
 }
@@ -93,9 +93,6 @@ type present struct {
 
 // NewRoster returns a roster of a process that is not registered.
 func NewRoster(cfg RosterConfig) (*Roster, error) {
-	if cfg.Every == 0 {
-		cfg.Every = cfg.TTL / 6
-	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -211,7 +208,7 @@ func (r *Roster) meet(i int) Call {
 	timeout := CallTimeout(r.cfg.TTL)
 	r.seq++
 	n.call = &meeting{seq: r.seq, sent: r.aged, number: r.number}
-	n.askAt = r.aged + r.cfg.Every
+	n.askAt = r.aged + r.cfg.TTL/6 // several may fail before the ttl ends
 	m := &Meeting{Room: r.cfg.Room, Member: Member{ID: r.cfg.ID}}
 	if r.state == rosterPresent {
 		m.TTL, m.Member.Note = r.cfg.TTL, strconv.FormatUint(r.number, 10)+" "+r.note
@@ -224,4 +221,75 @@ func (r *Roster) meet(i int) Call {
 // or has forgotten the process.
 func (r *Roster) parted(n *rosterNode) bool {
 	return n.told == r.number || n.deaf >= 2 || r.aged >= n.until
+}
+
+// Members returns all members that any node knows, this process included, sorted by ID. Each
+// has its newest note, and the longest time left on any node, less the time since that node was
+// queried. sure is false if fewer than a majority of the nodes have answered within the last
+// ttl: members may then be missing.
+func (r *Roster) Members(now clock.Now) (members []Member, sure bool) {
+	aged := r.aged + max(0, now.Since(r.last))
+	all := make(map[string]present)
+	answered := 0
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		if !n.met {
+			continue
+		}
+		if aged-n.heard <= r.cfg.TTL {
+			answered++
+		}
+		for _, p := range n.there {
+			p.Left -= aged - n.heard
+			if p.Left <= 0 {
+				continue
+			}
+			known, found := all[p.ID]
+			if found && known.number > p.number {
+				known, p = p, known
+			}
+			p.Left = max(p.Left, known.Left)
+			all[p.ID] = p
+		}
+	}
+	for p := range maps.Values(all) {
+		members = append(members, p.Member)
+	}
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return members, answered > len(r.nodes)/2
+}
+
+// next returns, on the time base of aged, when a node is due for a call or an answer expires.
+func (r *Roster) next() time.Duration {
+	at := never
+	ages := func(end time.Duration) {
+		if end > r.aged {
+			at = min(at, end)
+		}
+	}
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		if !n.met {
+			continue
+		}
+		ages(n.heard + r.cfg.TTL + 1)
+		for _, p := range n.there {
+			ages(n.heard + p.Left)
+		}
+	}
+	for i := range r.nodes {
+		if r.due(i) {
+			at = min(at, r.nodes[i].askAt)
+		}
+		if n := &r.nodes[i]; r.state == rosterLeaving && !r.parted(n) {
+			at = min(at, n.until)
+		}
+	}
+	return at
+}
+
+// Gone reports whether this process has left and each node has confirmed that, failed to twice,
+// or forgotten the process.
+func (r *Roster) Gone() bool {
+	return r.state != rosterPresent && !slices.ContainsFunc(r.nodes, func(n rosterNode) bool { return !r.parted(&n) })
 }

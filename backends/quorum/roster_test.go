@@ -428,25 +428,21 @@ func TestRoster(t *testing.T) {
 }
 
 func TestRosterConfig(t *testing.T) {
-	good := quorum.RosterConfig{Nodes: []string{"n"}, Room: "room", ID: "me", TTL: ttl, Every: ttl / 2}
+	good := quorum.RosterConfig{Nodes: []string{"n"}, Room: "room", ID: "me", TTL: ttl}
 	for _, each := range []time.Duration{quorum.MinTTL, ttl, quorum.MaxTTL} {
 		cfg := good
-		if cfg.TTL = each; each == quorum.MinTTL {
-			cfg.Every = 1
-		}
+		cfg.TTL = each
 		if _, err := quorum.NewRoster(cfg); err != nil {
 			t.Error(err)
 		}
 	}
 	for name, spoil := range map[string]func(*quorum.RosterConfig){
-		"no nodes":         func(c *quorum.RosterConfig) { c.Nodes = nil },
-		"no room":          func(c *quorum.RosterConfig) { c.Room = "" },
-		"no id":            func(c *quorum.RosterConfig) { c.ID = "" },
-		"an id of words":   func(c *quorum.RosterConfig) { c.ID = "me too" },
-		"a short ttl":      func(c *quorum.RosterConfig) { c.TTL, c.Every = quorum.MinTTL-1, 0 },
-		"a long ttl":       func(c *quorum.RosterConfig) { c.TTL = quorum.MaxTTL + 1 },
-		"met too seldom":   func(c *quorum.RosterConfig) { c.Every++ },
-		"met before it is": func(c *quorum.RosterConfig) { c.Every = -1 },
+		"no nodes":       func(c *quorum.RosterConfig) { c.Nodes = nil },
+		"no room":        func(c *quorum.RosterConfig) { c.Room = "" },
+		"no id":          func(c *quorum.RosterConfig) { c.ID = "" },
+		"an id of words": func(c *quorum.RosterConfig) { c.ID = "me too" },
+		"a short ttl":    func(c *quorum.RosterConfig) { c.TTL = quorum.MinTTL - 1 },
+		"a long ttl":     func(c *quorum.RosterConfig) { c.TTL = quorum.MaxTTL + 1 },
 	} {
 		cfg := good
 		spoil(&cfg)

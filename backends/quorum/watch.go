@@ -70,16 +70,6 @@ func (m *Machine) Nodes() []NodeView {
 	return views
 }
 
-// NodeClockOff returns how far this process's wall clock is ahead of one node's; false if the
-// node did not report its time within the last ttl.
-func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
-	s := &m.nodes[node].seen
-	if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
-		return 0, false
-	}
-	return s.clockOff(now), true
-}
-
 // clockOff returns how far the process's wall clock is ahead of the node's.
 func (s *seen) clockOff(now clock.Now) time.Duration {
 	return now.Wall.Sub(s.clock.Add(now.Mono - s.at))
