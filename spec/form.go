@@ -31,7 +31,6 @@ func init() {
 		"text":        {pattern(notBlank), (*decoder).prose},
 		"line":        {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line},
 		"cel":         {pattern(""), (*decoder).expression},
-		"ttl":         {ttlSchema, (*decoder).ttl},
 		"folder":      {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing)},
 		"codes":       {pattern(notBlank), path("file", checkNothing)},
 		"users":       {pattern(usersFileForm), path("file", checkUsersFile)},

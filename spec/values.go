@@ -16,7 +16,6 @@ import (
 const (
 	nameForm    = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
 	timeForm    = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
-	ttlForm     = `^([2-9]s|10s|[2-9][0-9]{3}ms|10000ms)$`
 	termForm    = `^(0|[1-9][0-9]*)(h|m|s|ms)$`
 	addressForm = `^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
 	envForm     = `^[A-Z_][A-Z0-9_]*$`
@@ -31,7 +30,6 @@ var (
 	nameRE     = regexp.MustCompile(nameForm)
 	timeRE     = regexp.MustCompile(timeForm)
 	zonelessRE = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ]+[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]*)?)?)?$`)
-	durationRE = regexp.MustCompile(`^[0-9]+(s|ms)$`)
 	termRE     = regexp.MustCompile(`^[0-9]+(h|m|s|ms)$`)
 	addressRE  = regexp.MustCompile(addressForm)
 	envRE      = regexp.MustCompile(envForm)
@@ -82,8 +80,13 @@ func readTime(text string) (time.Time, *fault) {
 // readTerm parses a duration in [least, most].
 func readTerm(text, example string, least, most time.Duration) (time.Duration, *fault) {
 	write := fmt.Sprintf("Write a whole number and one unit, which is h, m, s or ms, such as %s.", example)
-	if f := checkDuration(text, termRE, example, write); f != nil {
-		return 0, f
+	switch {
+	case digitsRE.MatchString(text):
+		return 0, &fault{"has no unit", fmt.Sprintf("Write the unit, such as %s.", example)}
+	case !termRE.MatchString(text):
+		return 0, &fault{"is no duration", write}
+	case text[0] == '0' && text[1] >= '0' && text[1] <= '9':
+		return 0, &fault{"begins with a zero", write}
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least || d > most {
@@ -91,20 +94,6 @@ func readTerm(text, example string, least, most time.Duration) (time.Duration, *
 		return 0, &fault{fmt.Sprintf("is outside of %s to %s", from, to), fmt.Sprintf("Write a duration from %s to %s, such as %s.", from, to, example)}
 	}
 	return d, nil
-}
-
-// checkDuration returns the fault of a text that does not match a form of durations. The form
-// begins with digits.
-func checkDuration(text string, form *regexp.Regexp, example, write string) *fault {
-	switch {
-	case digitsRE.MatchString(text):
-		return &fault{"has no unit", fmt.Sprintf("Write the unit, such as %s.", example)}
-	case !form.MatchString(text):
-		return &fault{"is no duration", write}
-	case text[0] == '0' && text[1] >= '0' && text[1] <= '9':
-		return &fault{"begins with a zero", write}
-	}
-	return nil
 }
 
 // FormatTerm formats a duration as in a sale file: a whole number of the largest possible
