@@ -14,6 +14,7 @@ import (
 type form struct {
 	schema func(*jsonschema.Schema)
 	read   func(d *decoder, v value, o *option) (any, bool)
+	check  func(string) *fault // of a stored declaration, too; nil: none
 }
 
 // forms are the forms of options by name. The decoder refers to them, and they to it.
@@ -22,31 +23,31 @@ var forms map[string]form
 func init() {
 	forms = map[string]form{
 		"name":        text(nameForm, checkName),
-		"identifier":  {identifier, text("", checkIdentifier).read},
+		"identifier":  {identifier, text("", checkIdentifier).read, checkIdentifier},
 		"znode":       text(znodeForm, checkZnode),
 		"family":      text(familyForm, checkFamily),
-		"url":         {pattern(checkURLForm), (*decoder).url},
-		"table":       {pattern(tableForm), (*decoder).table},
-		"env":         {pattern(envForm), (*decoder).env},
-		"text":        {pattern(notBlank), (*decoder).prose},
-		"line":        {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line},
-		"cel":         {pattern(""), (*decoder).expression},
-		"folder":      {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing)},
-		"codes":       {pattern(notBlank), path("file", checkNothing)},
-		"users":       {pattern(usersFileForm), path("file", checkUsersFile)},
-		"key":         {pattern(notBlank), (*decoder).keyFile},
+		"url":         {pattern(checkURLForm), (*decoder).url, checkCheckURL},
+		"table":       {pattern(tableForm), (*decoder).table, nil},
+		"env":         {pattern(envForm), (*decoder).env, nil},
+		"text":        {pattern(notBlank), (*decoder).prose, nil},
+		"line":        {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line, nil},
+		"cel":         {pattern(""), (*decoder).expression, nil},
+		"folder":      {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing), nil},
+		"codes":       {pattern(notBlank), path("file", checkNothing), nil},
+		"users":       {pattern(usersFileForm), path("file", checkUsersFile), nil},
+		"key":         {pattern(notBlank), (*decoder).keyFile, nil},
 		"column":      text(notBlank, checkUnitColumn),
 		"beacon":      text(notBlank, checkBeacon),
-		"round":       {roundSchema, (*decoder).round},
-		"amount":      {pattern(amountForm), nil},
-		"currency":    {pattern("^[A-Z]{3}$"), nil},
-		"addresses":   {addressList, (*decoder).addresses},
-		"patterns":    {pattern(""), (*decoder).patterns},
-		"ranges":      {rangeSchema, (*decoder).ranges},
-		"attributes":  {attributeSchema, (*decoder).attributes},
-		"columns":     {func(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = "[^ ]" }, nil},
-		"labels":      {labelSchema(labelValueForm), (*decoder).labels},
-		"annotations": {labelSchema(""), (*decoder).annotations},
+		"round":       {roundSchema, (*decoder).round, checkBeacon},
+		"amount":      {pattern(amountForm), nil, nil},
+		"currency":    {pattern("^[A-Z]{3}$"), nil, nil},
+		"addresses":   {addressList, (*decoder).addresses, nil},
+		"patterns":    {pattern(""), (*decoder).patterns, nil},
+		"ranges":      {rangeSchema, (*decoder).ranges, nil},
+		"attributes":  {attributeSchema, (*decoder).attributes, nil},
+		"columns":     {func(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = "[^ ]" }, nil, nil},
+		"labels":      {labelSchema(labelValueForm), (*decoder).labels, nil},
+		"annotations": {labelSchema(""), (*decoder).annotations, nil},
 	}
 }
 
@@ -58,7 +59,7 @@ func text(of string, check func(string) *fault) form {
 	return form{pattern(of), func(d *decoder, v value, o *option) (any, bool) {
 		text, ok := checked(d, v, o.example, check)
 		return text, ok
-	}}
+	}, check}
 }
 
 // path reads the path of a file or folder, relative to the document.

@@ -124,15 +124,3 @@ func checkCheckURL(text string) *fault {
 	}
 	return nil
 }
-
-// sane checks what the rest of the program assumes about a check; nil is sane.
-func (p *PaymentCheck) sane() error {
-	switch {
-	case p == nil:
-	case checkCheckURL(p.URL) != nil:
-		return fmt.Errorf("the check's url %s", checkCheckURL(p.URL).message)
-	case p.Success == "":
-		return fmt.Errorf("the check has no success")
-	}
-	return nil
-}

@@ -32,6 +32,7 @@ func (b *block) schema() *jsonschema.Schema {
 			s.Required = append(s.Required, o.key)
 		}
 	}
+	b.relate(s)
 	if of, ok := reflect.Zero(b.typ).Interface().(constrained); ok && b.root {
 		of.constrain(s)
 	}
