@@ -79,7 +79,7 @@ func (d *decoder) line(v value, o *option) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	_, most := o.numbers()
+	most := o.maximum()
 	text = strings.TrimRight(text, " \t\r\n")
 	switch length := int64(utf8.RuneCountInString(text)); {
 	case text == "":

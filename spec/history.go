@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 )
@@ -41,15 +40,7 @@ func (d *decoder) history(h *History, from tableHome) {
 
 // patterns decodes patterns of file names.
 func (d *decoder) patterns(v value, o *option) (any, bool) {
-	_, most := o.numbers()
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, o.example))
-	switch {
-	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q], or leave the key out.", v.key, o.example), "%s is an empty list", v.path)
-	case int64(len(items)) > most:
-		d.refuse(v.at, "Write patterns, such as exports/*.ndjson.", "%s has %d items, and may have %d", v.path, len(items), most)
-		return nil, false
-	}
+	items, _ := d.items(v, o, "Write patterns, such as exports/*.ndjson.")
 	var all []string
 	for _, item := range items {
 		if pattern, ok := d.file(item, "file", o.example, checkPattern); ok {

@@ -198,6 +198,12 @@ func (o *option) numbers() (least, most int64) {
 	return bound(o.least, 1), bound(o.most, math.MaxInt64)
 }
 
+// maximum returns the upper bound of a number, or of a length.
+func (o *option) maximum() int64 {
+	_, most := o.numbers()
+	return most
+}
+
 // terms returns the bounds of a duration.
 func (o *option) terms() (least, most time.Duration) {
 	return mustTerm(o.least), mustTerm(o.most)

@@ -85,7 +85,7 @@ func (d *decoder) url(v value, o *option) (any, bool) {
 		return nil, false
 	}
 	if f := checkCheckURL(text); f != nil {
-		d.hideLogin(v)
+		d.hideLogin(v.node)
 		d.fault(v, f)
 		return nil, false
 	}

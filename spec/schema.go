@@ -68,8 +68,7 @@ func (o *option) schema() *jsonschema.Schema {
 		s.MinItems, s.MaxItems = pointer(least), pointer(most)
 	}
 	if o.form == "line" {
-		_, most := o.numbers()
-		s.MaxLength = pointer(most)
+		s.MaxLength = pointer(o.maximum())
 	}
 	if o.form != "" {
 		forms[o.form].schema(s)
