@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,21 +23,24 @@ var forms map[string]form
 
 func init() {
 	forms = map[string]form{
-		"name":        text(nameForm, checkName),
-		"identifier":  {identifier, text("", checkIdentifier).read, checkIdentifier},
-		"znode":       text(znodeForm, checkZnode),
-		"family":      text(familyForm, checkFamily),
-		"url":         {pattern(checkURLForm), (*decoder).url, checkCheckURL},
-		"table":       {pattern(tableForm), (*decoder).table, nil},
-		"env":         {pattern(envForm), (*decoder).env, nil},
-		"text":        {pattern(notBlank), (*decoder).prose, nil},
-		"line":        {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line, nil},
-		"cel":         {pattern(""), (*decoder).expression, nil},
-		"folder":      {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing), nil},
-		"codes":       {pattern(notBlank), path("file", checkNothing), nil},
-		"users":       {pattern(usersFileForm), path("file", checkUsersFile), nil},
+		"name": matching(nameForm, "is no DNS label",
+			"Use lower-case letters, digits and, between them, hyphens; at most 63 in all."),
+		"identifier": {identifier, text("", checkIdentifier).read, checkIdentifier},
+		"znode":      matching(znodeForm, "is no path of a znode", "Write an absolute path, such as /hbase."),
+		"family": matching(familyForm, "is no column family that HBase takes",
+			"Use letters, digits, and _ . - behind the first."),
+		"url":    {pattern(checkURLForm), (*decoder).url, checkCheckURL},
+		"table":  {pattern(tableForm), (*decoder).table, nil},
+		"env":    {pattern(envForm), (*decoder).env, nil},
+		"text":   {pattern(notBlank), (*decoder).prose, nil},
+		"line":   {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line, nil},
+		"cel":    {pattern(""), (*decoder).expression, nil},
+		"folder": {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing), nil},
+		"codes":  {pattern(notBlank), path("file", checkNothing), nil},
+		"users": {pattern(usersFileForm), path("file", matches(usersFileForm, "does not say what the file holds",
+			"Name it .csv for CSV with a header, or .ndjson for one JSON object a line.")), nil},
 		"key":         {pattern(notBlank), (*decoder).keyFile, nil},
-		"column":      text(notBlank, checkUnitColumn),
+		"column":      text(notBlank, checkColumn("Write a name of the file's header.")),
 		"beacon":      text(notBlank, checkBeacon),
 		"round":       {roundSchema, (*decoder).round, checkBeacon},
 		"amount":      {pattern(amountForm), nil, nil},
@@ -60,6 +64,20 @@ func text(of string, check func(string) *fault) form {
 		text, ok := checked(d, v, o.example, check)
 		return text, ok
 	}, check}
+}
+
+// matching is the form of text that matches a regular expression.
+func matching(of, message, remedy string) form { return text(of, matches(of, message, remedy)) }
+
+// matches returns the check of text that must match a regular expression.
+func matches(of, message, remedy string) func(string) *fault {
+	re := regexp.MustCompile(of)
+	return func(text string) *fault {
+		if re.MatchString(text) {
+			return nil
+		}
+		return &fault{message, remedy}
+	}
 }
 
 // path reads the path of a file or folder, relative to the document.

@@ -28,13 +28,6 @@ func (d *decoder) outerTable(path string, from tableHome, servers *[]string, roo
 	}
 }
 
-func checkFamily(text string) *fault {
-	if familyRE.MatchString(text) {
-		return nil
-	}
-	return &fault{"is no column family that HBase takes", "Use letters, digits, and _ . - behind the first."}
-}
-
 // omitHome omits the location of a table as far as it is that of the ledger.
 func (h *HBase) omitHome(zookeeper *[]string, root *string) {
 	switch {

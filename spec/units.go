@@ -117,11 +117,14 @@ func (d *decoder) keyFile(v value, o *option) (any, bool) {
 	return d.src.resolve(path), ok
 }
 
-func checkUnitColumn(text string) *fault {
-	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl) {
-		return &fault{"is no name of a column", "Write a name of the file's header."}
+// checkColumn returns the check of the name of a column.
+func checkColumn(remedy string) func(string) *fault {
+	return func(text string) *fault {
+		if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl) {
+			return &fault{"is no name of a column", remedy}
+		}
+		return nil
 	}
-	return nil
 }
 
 // sane checks what the rest of the program assumes about units.

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/invopop/jsonschema"
 )
@@ -167,7 +164,7 @@ func (d *decoder) columns(v value, attributes Attributes) map[string]string {
 	}
 	columns := map[string]string{}
 	for _, v := range d.entries(v, "level: lvl") {
-		column, ok := checked(d, v.value, "lvl", checkColumn)
+		column, ok := checked(d, v.value, "lvl", checkColumn("Write the column's name, without its family."))
 		switch {
 		case !slices.Contains(known, v.key):
 			remedy := "Name attributes that are declared."
@@ -188,23 +185,6 @@ func (d *decoder) columns(v value, attributes Attributes) map[string]string {
 		owners[column] = name
 	}
 	return columns
-}
-
-const usersFileForm = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
-
-func checkUsersFile(path string) *fault {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv", ".ndjson", ".jsonl":
-		return nil
-	}
-	return &fault{"does not say what the file holds", "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
-}
-
-func checkColumn(text string) *fault {
-	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl) {
-		return &fault{"is no column", "Write the column's name, without its family."}
-	}
-	return nil
 }
 
 // sane checks what the rest of the program assumes about users.

@@ -14,39 +14,30 @@ import (
 // Forms of values, for both the decoder and the JSON Schema. They use the common subset of
 // Go's and JavaScript's regular expressions.
 const (
-	nameForm    = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
-	timeForm    = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
-	termForm    = `^(0|[1-9][0-9]*)(h|m|s|ms)$`
-	addressForm = `^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
-	envForm     = `^[A-Z_][A-Z0-9_]*$`
-	znodeForm   = `^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
-	tableForm   = `^([A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*$`
-	familyForm  = `^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`
+	nameForm      = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
+	timeForm      = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	termForm      = `^(0|[1-9][0-9]*)(h|m|s|ms)$`
+	addressForm   = `^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
+	envForm       = `^[A-Z_][A-Z0-9_]*$`
+	znodeForm     = `^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
+	tableForm     = `^([A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*$`
+	usersFileForm = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
+	familyForm    = `^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`
 
 	identifierForm = `^[a-zA-Z_][a-zA-Z0-9_]*$`
 )
 
 var (
-	nameRE     = regexp.MustCompile(nameForm)
 	timeRE     = regexp.MustCompile(timeForm)
 	zonelessRE = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ]+[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]*)?)?)?$`)
 	termRE     = regexp.MustCompile(`^[0-9]+(h|m|s|ms)$`)
 	addressRE  = regexp.MustCompile(addressForm)
 	envRE      = regexp.MustCompile(envForm)
-	znodeRE    = regexp.MustCompile(znodeForm)
 	tableRE    = regexp.MustCompile(tableForm)
-	familyRE   = regexp.MustCompile(familyForm)
 
 	identifierRE = regexp.MustCompile(identifierForm)
 	digitsRE     = regexp.MustCompile(`^[0-9]+$`)
 )
-
-func checkName(text string) *fault {
-	if nameRE.MatchString(text) {
-		return nil
-	}
-	return &fault{"is no DNS label", "Use lower-case letters, digits and, between them, hyphens; at most 63 in all."}
-}
 
 // ParseTime parses an RFC 3339 time; time.Parse accepts some invalid ones.
 func ParseTime(text string) (time.Time, error) {
@@ -184,13 +175,6 @@ func checkEnv(text string) *fault {
 	return &fault{"is not the name of an environment variable, and may be the secret itself",
 		"Put the secret into an environment variable and write its name here, in capitals, such as REDIS_PASSWORD. " +
 			"If it was the secret, change it: it has been in a file."}
-}
-
-func checkZnode(text string) *fault {
-	if znodeRE.MatchString(text) {
-		return nil
-	}
-	return &fault{"is no path of a znode", "Write an absolute path, such as /hbase."}
 }
 
 // readTable parses the name of an HBase table. Like HBase, it omits the default namespace.
