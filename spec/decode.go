@@ -170,34 +170,35 @@ func (d *decoder) value(o object, name string) (value, bool) {
 	return value{path: join(o.path, name), key: name, at: at, node: target(at)}, true
 }
 
-// items returns the values of a list. remedy is for any other value.
-func (d *decoder) items(v value, remedy string) ([]value, bool) {
+// items returns the values of a list of one item or more. tooMany is the remedy of a list that is
+// too long. ok is false if there is a problem.
+func (d *decoder) items(v value, o *option, tooMany string) (items []value, ok bool) {
+	remedy := fmt.Sprintf("Write %s: [%q].", v.key, o.example)
+	if o.inner != nil {
+		remedy = fmt.Sprintf("Write a list, each item like - %s.", o.example)
+	}
 	if v.node.Kind != yaml.SequenceNode {
 		d.notA(v, "a list", remedy)
 		return nil, false
 	}
-	var items []value
 	for i, at := range v.node.Content {
 		if !d.tagged[at] && !d.tagged[target(at)] {
 			items = append(items, value{fmt.Sprintf("%s[%d]", v.path, i), v.key, at, target(at)})
 		}
 	}
-	return items, len(items) == len(v.node.Content)
+	switch n, most := len(v.node.Content), o.maximum(); {
+	case n == 0:
+		d.refuse(v.at, remedy, "%s is an empty list", v.path)
+	case int64(len(items)) > most:
+		d.refuse(v.at, tooMany, "%s has %d items, and may have %d", v.path, len(items), most)
+		return nil, false
+	}
+	return items, len(items) > 0 && len(items) == len(v.node.Content)
 }
 
 // mappings decodes a list of mappings, and omits other items.
-func (d *decoder) mappings(v value, opt *option) []object {
-	example := opt.example
-	_, most := opt.numbers()
-	items, ok := d.items(v, fmt.Sprintf("Write a list, each item like - %s.", example))
-	switch {
-	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write items like - %s, or leave the key out.", example), "%s is an empty list", v.path)
-	case int64(len(items)) > most:
-		d.refuse(v.at, "Take some out, or say more in one.", "%s has %d items, and may have %d", v.path, len(items), most)
-		return nil
-	}
-	var all []object
+func (d *decoder) mappings(v value, opt *option) (all []object) {
+	items, _ := d.items(v, opt, "Take some out, or say more in one.")
 	for _, item := range items {
 		if o, ok := d.object(item, opt.inner); ok {
 			all = append(all, o)

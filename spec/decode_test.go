@@ -117,22 +117,6 @@ func TestReadTime(t *testing.T) {
 	}
 }
 
-func TestReadTTL(t *testing.T) {
-	for _, text := range []string{"2s", "3s", "10s", "2000ms", "2500ms", "10000ms"} {
-		if got, f := readTTL(text); f != nil || got < MinLockTTL || got > MaxLockTTL {
-			t.Errorf("%s: got %v, %v", text, got, f)
-		}
-	}
-	for _, text := range []string{
-		"1s", "11s", "1999ms", "10001ms", "3", "3.5s", "3 s", "3S", "+3s", "-3s", "03s", "3000000us", "1m", "3s500ms", "s", "0s",
-		"99999999999999999999s", "999999999999999s",
-	} {
-		if got, f := readTTL(text); f == nil {
-			t.Errorf("%s: got %v, want a refusal", text, got)
-		}
-	}
-}
-
 func TestNearest(t *testing.T) {
 	words := root().option("spec").inner.keys()
 	for name, want := range map[string]string{

@@ -1,10 +1,10 @@
 package spec
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"unicode"
 
@@ -17,8 +17,8 @@ import (
 type Draw struct {
 	// KeyEnv is the environment variable with the key of the secret. Or KeyFile is set, resolved
 	// by Load; it is not stored in ledgers, as Units.File.
-	KeyEnv  string `yaml:"keyEnv,omitempty" json:"keyEnv,omitempty" form:"env" example:"DRAW_KEY" doc:"Environment variable with the key of the draw's secret: 32 bytes or more in base64."`
-	KeyFile string `yaml:"keyFile,omitempty" json:"-" form:"key" example:"draw.key" doc:"File with that key. Excludes keyEnv."`
+	KeyEnv  string `yaml:"keyEnv,omitempty" json:"keyEnv,omitempty" oneof:"key" add:"keyEnv: DRAW_KEY, the name of a variable with the output of openssl rand -base64 32" form:"env" example:"DRAW_KEY" doc:"Environment variable with the key of the draw's secret: 32 bytes or more in base64."`
+	KeyFile string `yaml:"keyFile,omitempty" json:"-" oneof:"key" unstored:"DRAW.key" add:"keyFile, a file that holds it" form:"key" example:"draw.key" doc:"File with that key. Excludes keyEnv."`
 	// Substitutes is the number of ranks drawn beyond the stock, for awards that lapse. The
 	// default of a document is the stock.
 	Substitutes int64 `yaml:"substitutes,omitempty" json:"substitutes" min:"0" max:"10000000" doc:"Ranks beyond the stock, for awards that lapse. Default: as many as the stock."`
@@ -48,10 +48,6 @@ const (
 	MaxBeaconText = 255        // bytes of a beacon's name, and of its round
 )
 
-func (Draw) constrain(s *jsonschema.Schema) {
-	s.OneOf = []*jsonschema.Schema{{Required: []string{"keyEnv"}}, {Required: []string{"keyFile"}}}
-}
-
 func roundSchema(s *jsonschema.Schema) {
 	s.Type = ""
 	s.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "0"}, {Type: "string", Pattern: notBlank}}
@@ -63,7 +59,7 @@ func (d *decoder) draw(s *Sale) {
 	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
 	if _, declared := d.value(o, "draw"); !declared {
 		if isDraw && o.keys["draw"] == nil && !o.merged {
-			d.refuse(o.keys["queue"], "Add draw: {keyEnv: DRAW_KEY}, the name of a variable with the output of openssl rand -base64 32; or keyFile, a file that holds it.",
+			d.refuse(o.keys["queue"], adding(blockOf(reflect.TypeFor[Draw]()).groups[0].options)+", in draw.",
 				"%s has order: draw, and %s is not there", join(o.path, "queue"), join(o.path, "draw"))
 		}
 		return
@@ -71,26 +67,11 @@ func (d *decoder) draw(s *Sale) {
 	if !isDraw && (s.Queue == nil || s.Queue.Order != "") {
 		d.refuse(o.keys["draw"], "Add queue: {order: draw}, or remove draw.", "%s stands without order: draw in %s", join(o.path, "draw"), join(o.path, "queue"))
 	}
-	if s.Draw != nil {
-		d.ranks(s.Draw, s.Stock)
+	if s.Draw != nil && d.objects["spec.draw"].keys["substitutes"] == nil {
+		s.Draw.Substitutes = s.Stock
 	}
 	if isDraw {
 		d.drawn(o, s, s.Draw)
-	}
-}
-
-// ranks checks the key of a draw, and sets the default of its substitutes.
-func (d *decoder) ranks(w *Draw, stock int64) {
-	o := d.objects["spec.draw"]
-	if o.keys["substitutes"] == nil {
-		w.Substitutes = stock
-	}
-	switch env, file := o.keys["keyEnv"], o.keys["keyFile"]; {
-	case env != nil && file != nil:
-		d.beside(o, env, file, "Keep one of them.")
-	case env == nil && file == nil && !o.merged:
-		d.refuse(o.at, "Add keyEnv: DRAW_KEY, the name of a variable with the output of openssl rand -base64 32; or keyFile, a file that holds it.",
-			"%s has neither keyEnv nor keyFile", o.path)
 	}
 }
 
@@ -141,29 +122,6 @@ func (d *decoder) drawn(o object, s *Sale, w *Draw) {
 	}
 }
 
-// someDrawKey replaces the path of the key, which a stored declaration lacks.
-const someDrawKey = "DRAW.key"
-
-// written returns the draw as a document has it.
-func (w *Draw) written() *Draw {
-	if w == nil || w.KeyEnv != "" {
-		return w
-	}
-	draw := *w
-	draw.KeyFile = cmp.Or(w.KeyFile, someDrawKey)
-	return &draw
-}
-
-// withFile returns the draw with the key file of local.
-func (w *Draw) withFile(local *Draw) *Draw {
-	if w == nil || local == nil {
-		return w
-	}
-	draw := *w
-	draw.KeyFile = local.KeyFile
-	return &draw
-}
-
 // saneDraw checks the draw for sane.
 func (s Sale) saneDraw() error {
 	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
@@ -176,14 +134,8 @@ func (s Sale) saneDraw() error {
 		return errors.New("a draw needs engine ledger, closesAt and perUserLimit 1, and goes with neither partial nor units to choose")
 	case s.Payment != nil && s.Payment.Late == LateResell:
 		return errors.New("a draw resells to late payments")
-	case w.KeyEnv != "" && w.KeyFile != "":
-		return errors.New("the draw has two keys")
 	case w.Substitutes > MaxRanks || s.Stock > MaxRanks-w.Substitutes:
 		return fmt.Errorf("the draw has more than %d ranks, or less than none", MaxRanks)
-	case w.Beacon == nil:
-		return nil
-	case checkBeacon(w.Beacon.Name) != nil || checkBeacon(w.Beacon.Round) != nil:
-		return errors.New("the draw's beacon has no name or no round")
 	}
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-
-	"github.com/invopop/jsonschema"
 )
 
 // Duration is a duration of whole milliseconds: text such as 90m in a document, and a number
@@ -40,7 +38,8 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// JSONSchema returns the schema of the form of a document.
-func (Duration) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: termForm}
-}
+// Bounds and default of a lock's ttl.
+const (
+	MaxLockTTL     = Duration(10 * time.Second)
+	DefaultLockTTL = Duration(3 * time.Second)
+)

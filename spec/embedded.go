@@ -1,7 +1,5 @@
 package spec
 
-import ()
-
 // Embedded keeps a sale in SQLite files in one folder, with no server.
 type Embedded struct {
 	// Dir is the folder. Load resolves a relative path against the document's folder. It is
@@ -11,14 +9,6 @@ type Embedded struct {
 
 // EmbeddedNode is the name of the one lock node of an embedded sale.
 const EmbeddedNode = "embedded"
-
-// withFolder returns e with the folder of local.
-func (e *Embedded) withFolder(local *Embedded) *Embedded {
-	if e == nil || local == nil {
-		return e
-	}
-	return &Embedded{Dir: local.Dir}
-}
 
 // home returns the home of the ledger. That of the locks has a node in addition.
 func (e *Embedded) home() Home {

@@ -33,6 +33,9 @@ func (d *decoder) fill(o object, b *block, into reflect.Value) {
 			}
 		}
 	}
+	if o.at != nil {
+		d.related(o, b)
+	}
 }
 
 // decode decodes the value of a key into its field.

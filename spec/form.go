@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 type form struct {
 	schema func(*jsonschema.Schema)
 	read   func(d *decoder, v value, o *option) (any, bool)
+	check  func(string) *fault // of a stored declaration, too; nil: none
 }
 
 // forms are the forms of options by name. The decoder refers to them, and they to it.
@@ -21,33 +23,35 @@ var forms map[string]form
 
 func init() {
 	forms = map[string]form{
-		"name":        text(nameForm, checkName),
-		"identifier":  {identifier, text("", checkIdentifier).read},
-		"znode":       text(znodeForm, checkZnode),
-		"family":      text(familyForm, checkFamily),
-		"url":         {pattern(checkURLForm), (*decoder).url},
-		"table":       {pattern(tableForm), (*decoder).table},
-		"env":         {pattern(envForm), (*decoder).env},
-		"text":        {pattern(notBlank), (*decoder).prose},
-		"line":        {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line},
-		"cel":         {pattern(""), (*decoder).expression},
-		"ttl":         {ttlSchema, (*decoder).ttl},
-		"folder":      {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing)},
-		"codes":       {pattern(notBlank), path("file", checkNothing)},
-		"users":       {pattern(usersFileForm), path("file", checkUsersFile)},
-		"key":         {pattern(notBlank), (*decoder).keyFile},
-		"column":      text(notBlank, checkUnitColumn),
+		"name": matching(nameForm, "is no DNS label",
+			"Use lower-case letters, digits and, between them, hyphens; at most 63 in all."),
+		"identifier": {identifier, text("", checkIdentifier).read, checkIdentifier},
+		"znode":      matching(znodeForm, "is no path of a znode", "Write an absolute path, such as /hbase."),
+		"family": matching(familyForm, "is no column family that HBase takes",
+			"Use letters, digits, and _ . - behind the first."),
+		"url":    {pattern(checkURLForm), (*decoder).url, checkCheckURL},
+		"table":  {pattern(tableForm), (*decoder).table, nil},
+		"env":    {pattern(envForm), (*decoder).env, nil},
+		"text":   {pattern(notBlank), (*decoder).prose, nil},
+		"line":   {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line, nil},
+		"cel":    {pattern(""), (*decoder).expression, nil},
+		"folder": {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing), nil},
+		"codes":  {pattern(notBlank), path("file", checkNothing), nil},
+		"users": {pattern(usersFileForm), path("file", matches(usersFileForm, "does not say what the file holds",
+			"Name it .csv for CSV with a header, or .ndjson for one JSON object a line.")), nil},
+		"key":         {pattern(notBlank), (*decoder).keyFile, nil},
+		"column":      text(notBlank, checkColumn("Write a name of the file's header.")),
 		"beacon":      text(notBlank, checkBeacon),
-		"round":       {roundSchema, (*decoder).round},
-		"amount":      {pattern(amountForm), nil},
-		"currency":    {pattern("^[A-Z]{3}$"), nil},
-		"addresses":   {addressList, (*decoder).addresses},
-		"patterns":    {pattern(""), (*decoder).patterns},
-		"ranges":      {rangeSchema, (*decoder).ranges},
-		"attributes":  {attributeSchema, (*decoder).attributes},
-		"columns":     {func(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = "[^ ]" }, nil},
-		"labels":      {labelSchema(labelValueForm), (*decoder).labels},
-		"annotations": {labelSchema(""), (*decoder).annotations},
+		"round":       {roundSchema, (*decoder).round, checkBeacon},
+		"amount":      {pattern(amountForm), nil, nil},
+		"currency":    {pattern("^[A-Z]{3}$"), nil, nil},
+		"addresses":   {addressList, (*decoder).addresses, nil},
+		"patterns":    {pattern(""), (*decoder).patterns, nil},
+		"ranges":      {rangeSchema, (*decoder).ranges, nil},
+		"attributes":  {attributeSchema, (*decoder).attributes, nil},
+		"columns":     {func(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = "[^ ]" }, nil, nil},
+		"labels":      {labelSchema(labelValueForm), (*decoder).labels, nil},
+		"annotations": {labelSchema(""), (*decoder).annotations, nil},
 	}
 }
 
@@ -59,7 +63,21 @@ func text(of string, check func(string) *fault) form {
 	return form{pattern(of), func(d *decoder, v value, o *option) (any, bool) {
 		text, ok := checked(d, v, o.example, check)
 		return text, ok
-	}}
+	}, check}
+}
+
+// matching is the form of text that matches a regular expression.
+func matching(of, message, remedy string) form { return text(of, matches(of, message, remedy)) }
+
+// matches returns the check of text that must match a regular expression.
+func matches(of, message, remedy string) func(string) *fault {
+	re := regexp.MustCompile(of)
+	return func(text string) *fault {
+		if re.MatchString(text) {
+			return nil
+		}
+		return &fault{message, remedy}
+	}
 }
 
 // path reads the path of a file or folder, relative to the document.
@@ -79,7 +97,7 @@ func (d *decoder) line(v value, o *option) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	_, most := o.numbers()
+	most := o.maximum()
 	text = strings.TrimRight(text, " \t\r\n")
 	switch length := int64(utf8.RuneCountInString(text)); {
 	case text == "":

@@ -1,22 +1,18 @@
 package spec
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
-
-	"github.com/invopop/jsonschema"
 )
 
 // History is the source of what users bought in other sales: Files, Table or both.
 type History struct {
 	// Files are exports of sales, or patterns of their names for filepath.Match, resolved by
 	// Load. In a declaration of FromJSON with files it is empty and not nil.
-	Files Files `yaml:"files,omitempty" json:"files,omitzero" form:"patterns" max:"99" example:"exports/*.ndjson" doc:"Exports, or patterns such as exports/*.ndjson."`
+	Files Files `yaml:"files,omitempty" json:"files,omitzero" anyof:"source" unstored:"EXPORTS/*.ndjson" form:"patterns" max:"99" example:"exports/*.ndjson" doc:"Exports, or patterns such as exports/*.ndjson."`
 	// Table has a row for each user and a column for each run in which the user bought.
 	// Destroy adds to it.
-	Table *HistoryTable `yaml:"hbase,omitempty" json:"hbase,omitempty" doc:"Table with one row per user, keyed by user id. destroy adds the purchases of this sale."`
+	Table *HistoryTable `yaml:"hbase,omitempty" json:"hbase,omitempty" anyof:"source" doc:"Table with one row per user, keyed by user id. destroy adds the purchases of this sale."`
 }
 
 // Files are files that a document names. JSON has an empty list: a sale that is moved with its
@@ -35,35 +31,16 @@ type HistoryTable struct {
 	Family        string   `yaml:"family" json:"family" form:"family" example:"h" doc:"Column family of the purchases."`
 }
 
-func (History) constrain(s *jsonschema.Schema) {
-	s.AnyOf = []*jsonschema.Schema{{Required: []string{"files"}}, {Required: []string{"hbase"}}}
-}
-
 // history checks the source of what users bought.
 func (d *decoder) history(h *History, from tableHome) {
-	o, ok := d.objects["spec.history"]
-	if !ok {
-		return
-	}
-	if o.keys["files"] == nil && o.keys["hbase"] == nil {
-		d.refuse(o.at, `Add files: ["exports/*.ndjson"], or hbase.`, "%s has neither files nor hbase", o.path)
-	}
-	if h.Table != nil {
+	if h != nil && h.Table != nil {
 		d.outerTable("spec.history.hbase", from, &h.Table.Zookeeper, &h.Table.ZookeeperRoot)
 	}
 }
 
 // patterns decodes patterns of file names.
 func (d *decoder) patterns(v value, o *option) (any, bool) {
-	_, most := o.numbers()
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, o.example))
-	switch {
-	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q], or leave the key out.", v.key, o.example), "%s is an empty list", v.path)
-	case int64(len(items)) > most:
-		d.refuse(v.at, "Write patterns, such as exports/*.ndjson.", "%s has %d items, and may have %d", v.path, len(items), most)
-		return nil, false
-	}
+	items, _ := d.items(v, o, "Write patterns, such as exports/*.ndjson.")
 	var all []string
 	for _, item := range items {
 		if pattern, ok := d.file(item, "file", o.example, checkPattern); ok {
@@ -86,44 +63,6 @@ func (s *source) resolvePattern(pattern string) string {
 func checkPattern(pattern string) *fault {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		return &fault{"is no pattern of file names", "Write a pattern such as exports/*.ndjson, with a backslash before a [ that is meant."}
-	}
-	return nil
-}
-
-// someExports replaces the files, which a stored declaration lacks.
-const someExports = "EXPORTS/*.ndjson"
-
-// written returns the history as a document has it. own is the ledger of the sale.
-func (h *History) written(own *HBase) *History {
-	if h == nil {
-		return nil
-	}
-	history := *h
-	if h.Files != nil && len(h.Files) == 0 {
-		history.Files = Files{someExports}
-	}
-	if t := h.Table; t != nil {
-		table := *t
-		table.Zookeeper, table.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
-		history.Table = &table
-	}
-	return &history
-}
-
-// withFiles returns the history with the files of local.
-func (h *History) withFiles(local *History) *History {
-	if h == nil || h.Files == nil || local == nil {
-		return h
-	}
-	history := *h
-	history.Files = local.Files
-	return &history
-}
-
-// sane checks what the rest of the program assumes about a history.
-func (h *History) sane() error {
-	if h != nil && h.Files == nil && h.Table == nil {
-		return errors.New("the history has neither files nor a table")
 	}
 	return nil
 }

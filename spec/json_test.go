@@ -123,7 +123,7 @@ func anyRules(t *rapid.T, s *Sale) {
 		if rapid.Bool().Draw(t, "file") {
 			s.Users.File = rapid.StringN(1, -1, -1).Draw(t, "path")
 		} else {
-			s.Users.Table = &UsersTable{servers.Draw(t, "zk"), "/hbase", "users", "u", map[string]string{"a": rapid.String().Draw(t, "column")}}
+			s.Users.Table = &UsersTable{servers.Draw(t, "zk"), "/hbase", "users", "u", map[string]string{"a": rapid.StringMatching("([a-z]+)?").Draw(t, "column")}}
 		}
 	}
 	if rapid.Bool().Draw(t, "history") {
@@ -148,7 +148,7 @@ func anyUnits(t *rapid.T, s *Sale) {
 		s.Units.Ranges = []string{fmt.Sprintf("A1-A%d", s.Stock)}
 		return
 	}
-	s.Units.FromFile, s.Units.File, s.Units.Column = true, rapid.String().Draw(t, "codes"), rapid.String().Draw(t, "column")
+	s.Units.FromFile, s.Units.File, s.Units.Column = true, rapid.String().Draw(t, "codes"), rapid.StringMatching("([a-z]+)?").Draw(t, "column")
 	switch rapid.IntRange(0, 2).Draw(t, "key") {
 	case 0:
 		s.Units.Secret, s.Units.Choose, s.Units.KeyEnv = true, false, rapid.StringMatching(envForm).Draw(t, "env")

@@ -26,10 +26,7 @@ const (
 	labelValueForm  = `^(` + labelNameForm + `)?$`
 )
 
-var (
-	labelKeyRE   = regexp.MustCompile(labelKeyForm)
-	labelValueRE = regexp.MustCompile(labelValueForm)
-)
+var labelKeyRE = regexp.MustCompile(labelKeyForm)
 
 func checkLabelKey(key string) *fault {
 	if prefix, _, cut := strings.Cut(key, "/"); labelKeyRE.MatchString(key) && (!cut || len(prefix) <= MaxLabelPrefix) {
@@ -39,13 +36,8 @@ func checkLabelKey(key string) *fault {
 		"Write a name, or a DNS name of at most 253 characters, a slash and a name, such as example.com/team: a name has at most 63 letters, digits, -, _ and dots, and begins and ends with a letter or digit."}
 }
 
-func checkLabelValue(text string) *fault {
-	if labelValueRE.MatchString(text) {
-		return nil
-	}
-	return &fault{"is no value of a label",
-		"Write at most 63 letters, digits, -, _ and dots that begin and end with a letter or digit; other text is for annotations."}
-}
+var checkLabelValue = matches(labelValueForm, "is no value of a label",
+	"Write at most 63 letters, digits, -, _ and dots that begin and end with a letter or digit; other text is for annotations.")
 
 // labelSchema returns the schema of a mapping of label keys to text of a form.
 func labelSchema(values string) func(*jsonschema.Schema) {

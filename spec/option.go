@@ -23,6 +23,11 @@ import (
 //	default  the value of an absent key, as in a document
 //	form     a form of text, list or mapping; see forms
 //	ledger   why engine redis does not take the option, as a relative clause
+//	oneof    the name of a group of options, of which exactly one must be there
+//	anyof    the same of one or more
+//	with     keys, of which one must be there if the option is
+//	add      what to write to add the option; without it the key and the example
+//	unstored a name in capitals for a file that ledgers do not store
 //	example  a value for people
 //	doc      the meaning, for people; {bounds} stands for those of a duration
 type option struct {
@@ -38,6 +43,10 @@ type option struct {
 	standard    string // default
 	form        string
 	ledger      string
+	group       *group // nil: none
+	with        []string
+	add         string
+	unstored    string
 	example     string
 	doc         string
 	constant    string // the only text, of a key that is no field
@@ -48,6 +57,7 @@ type block struct {
 	typ     reflect.Type // struct of the fields
 	root    bool         // the keys of all fields are below
 	options []*option
+	groups  []*group
 }
 
 // blocks are those of structs, by type: plans list many attributes.
@@ -79,7 +89,9 @@ func newBlock(t reflect.Type) *block {
 			key: keys[len(keys)-1], required: flag != "omitempty", field: f.Index, typ: f.Type,
 			least: f.Tag.Get("min"), most: f.Tag.Get("max"), words: strings.Fields(f.Tag.Get("words")),
 			standard: f.Tag.Get("default"), form: f.Tag.Get("form"), ledger: f.Tag.Get("ledger"), example: f.Tag.Get("example"), doc: f.Tag.Get("doc"),
+			with: strings.Fields(f.Tag.Get("with")), add: f.Tag.Get("add"), unstored: f.Tag.Get("unstored"),
 		}
+		b.group(o, f.Tag.Get("oneof"), f.Tag.Get("anyof"))
 		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
 		o.stored, o.optional = name != "-", rest == "omitempty"
 		if under := elem(f.Type); o.form == "" && under.Kind() == reflect.Struct && under != reflect.TypeFor[time.Time]() {
@@ -186,6 +198,12 @@ func (o *option) numbers() (least, most int64) {
 	return bound(o.least, 1), bound(o.most, math.MaxInt64)
 }
 
+// maximum returns the upper bound of a number, or of a length.
+func (o *option) maximum() int64 {
+	_, most := o.numbers()
+	return most
+}
+
 // terms returns the bounds of a duration.
 func (o *option) terms() (least, most time.Duration) {
 	return mustTerm(o.least), mustTerm(o.most)
@@ -241,19 +259,42 @@ func (o *option) isAbsent(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// saneOptions checks what the rest of the program assumes about every option of a declaration by
-// itself. Zero is sane where it means absence.
-func saneOptions(s Sale) (err error) {
-	root().each("", reflect.ValueOf(s), func(path string, o *option, v reflect.Value) {
-		if v.IsValid() && o.stored && (!o.optional || !v.IsZero()) {
-			err = cmp.Or(err, o.sane(path, v))
+// sane checks what the rest of the program assumes about every option of a struct by itself, and
+// about those that exclude or need each other. Zero is sane where it means absence.
+func (b *block) sane(path string, v reflect.Value) error {
+	for _, o := range b.options {
+		at := join(path, o.key)
+		if o.field == nil {
+			if o.inner != nil {
+				if err := o.inner.sane(at, v); err != nil {
+					return err
+				}
+			}
+			continue
 		}
-	})
-	return err
+		var err error
+		switch field := v.FieldByIndex(o.field); {
+		case o.inner != nil && field.Kind() == reflect.Pointer:
+			if !field.IsNil() {
+				err = o.inner.sane(at, field.Elem())
+			}
+		case o.inner != nil:
+			for i := range field.Len() {
+				err = cmp.Or(err, o.inner.sane(fmt.Sprintf("%s[%d]", at, i), field.Index(i)))
+			}
+		case o.stored && (!o.optional || !field.IsZero()):
+			err = o.sane(at, field)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.saneRelations(path, v)
 }
 
 func (o *option) sane(path string, v reflect.Value) error {
 	mayBeZero := o.least == "0" || o.least == "0s"
+	check := forms[o.form].check
 	switch {
 	case len(o.words) > 0 && !slices.Contains(o.words, v.String()):
 		return fmt.Errorf("%s %q is not known to this program: use a newer one", path, v)
@@ -261,6 +302,13 @@ func (o *option) sane(path string, v reflect.Value) error {
 		return fmt.Errorf("%s of %v is no positive number of milliseconds", path, v)
 	case !o.isDuration() && o.form == "" && v.CanInt() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero):
 		return fmt.Errorf("%s must be at least 1", path)
+	case o.required && v.Kind() == reflect.String && v.Len() == 0:
+		return fmt.Errorf("%s is missing", path)
+	case check == nil || v.Len() == 0:
+		return nil
+	}
+	if f := check(v.String()); f != nil {
+		return fmt.Errorf("%s %q %s", path, v, f.message)
 	}
 	return nil
 }

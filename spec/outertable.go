@@ -28,23 +28,14 @@ func (d *decoder) outerTable(path string, from tableHome, servers *[]string, roo
 	}
 }
 
-func checkFamily(text string) *fault {
-	if familyRE.MatchString(text) {
-		return nil
-	}
-	return &fault{"is no column family that HBase takes", "Use letters, digits, and _ . - behind the first."}
-}
-
-// elsewhere returns the location of a table as far as it differs from that of the ledger.
-func (h *HBase) elsewhere(zookeeper []string, root string) ([]string, string) {
+// omitHome omits the location of a table as far as it is that of the ledger.
+func (h *HBase) omitHome(zookeeper *[]string, root *string) {
 	switch {
-	case h == nil || !slices.Equal(zookeeper, h.Zookeeper):
-		if root == DefaultZookeeperRoot {
-			root = ""
+	case h == nil || !slices.Equal(*zookeeper, h.Zookeeper):
+		if *root == DefaultZookeeperRoot {
+			*root = ""
 		}
-		return zookeeper, root
-	case root == h.ZookeeperRoot:
-		return nil, ""
+	case *root == h.ZookeeperRoot:
+		*zookeeper, *root = nil, ""
 	}
-	return zookeeper, root
 }

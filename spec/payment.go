@@ -1,9 +1,6 @@
 package spec
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // Payment configures payments: each claim is held, and sold once its payment is confirmed.
 type Payment struct {
@@ -38,11 +35,3 @@ const (
 	MinHold       = time.Second
 	DefaultUnpaid = 1000
 )
-
-// sane checks what the rest of the program assumes about a payment.
-func (p *Payment) sane() error {
-	if p == nil {
-		return nil
-	}
-	return cmp.Or(p.Check.sane(), p.Webhook.sane())
-}

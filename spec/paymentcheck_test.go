@@ -113,11 +113,11 @@ func TestPlaceOfAnExpression(t *testing.T) {
 func TestChecksThatCannotBeStored(t *testing.T) {
 	good := PaymentCheck{URL: "https://a/{claim}", Interval: Duration(time.Second), Timeout: Duration(time.Second), Success: "true"}
 	for want, change := range map[string]func(*PaymentCheck){
-		"interval of 0s":              func(c *PaymentCheck) { c.Interval = 0 },
-		"timeout of 1ns":              func(c *PaymentCheck) { c.Timeout = 1 },
-		"url does not say about":      func(c *PaymentCheck) { c.URL = "https://a/" },
-		"the check has no success":    func(c *PaymentCheck) { c.Success = "" },
-		"url is no http or https URL": func(c *PaymentCheck) { c.URL = "" },
+		"interval of 0s":            func(c *PaymentCheck) { c.Interval = 0 },
+		"timeout of 1ns":            func(c *PaymentCheck) { c.Timeout = 1 },
+		`"https://a/" does not say`: func(c *PaymentCheck) { c.URL = "https://a/" },
+		"check.success is missing":  func(c *PaymentCheck) { c.Success = "" },
+		"check.url is missing":      func(c *PaymentCheck) { c.URL = "" },
 	} {
 		check := good
 		change(&check)
@@ -127,7 +127,7 @@ func TestChecksThatCannotBeStored(t *testing.T) {
 		}
 	}
 	p := Payment{HoldFor: Duration(time.Second), Late: LateRefuse, Webhook: &PaymentWebhook{Success: "true", Claim: "event"}}
-	if err := saneOf(&p); err == nil || !strings.Contains(err.Error(), "the webhook lacks secretsEnv") {
+	if err := saneOf(&p); err == nil || !strings.Contains(err.Error(), "webhook.secretsEnv is missing") {
 		t.Errorf("got %v", err)
 	}
 }

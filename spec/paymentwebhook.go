@@ -1,9 +1,5 @@
 package spec
 
-import (
-	"errors"
-)
-
 // PaymentWebhook configures webhooks of the payment service. Its expressions are in CEL.
 type PaymentWebhook struct {
 	// SecretsEnv is the environment variable with the keys of signatures.
@@ -29,12 +25,4 @@ func (d *decoder) oneReference(p *Payment) {
 	}
 	d.refuse(o.keys[lacks], "Write payment in both, so that both name the same reference, or in neither.",
 		"%s has payment and %s has not: of one payment, the ledger would record two", join(o.path, has), join(o.path, lacks))
-}
-
-// sane checks what the rest of the program assumes about a webhook; nil is sane.
-func (p *PaymentWebhook) sane() error {
-	if p != nil && (p.SecretsEnv == "" || p.Success == "" || p.Claim == "") {
-		return errors.New("the webhook lacks secretsEnv, success or claim")
-	}
-	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/invopop/jsonschema"
 )
 
 // Redis are the nodes of the locks and, with EngineRedis, of the lists. Secrets are given by
@@ -13,13 +11,9 @@ import (
 type Redis struct {
 	// Nodes are host:port in lower case, without duplicates; an odd number with EngineLedger.
 	Nodes       []string `yaml:"nodes" json:"nodes" form:"addresses" max:"99" example:"127.0.0.1:6379" doc:"Independent standalone Redis nodes, host:port each; an odd number, except with engine redis. On a live sale they change only while it is paused."`
-	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" form:"env" example:"REDIS_USERNAME" doc:"Environment variable with the user name. Needs passwordEnv."`
+	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" with:"passwordEnv" form:"env" example:"REDIS_USERNAME" doc:"Environment variable with the user name. Needs passwordEnv."`
 	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" form:"env" example:"REDIS_PASSWORD" doc:"Environment variable with the password."`
 	TLS         bool     `yaml:"tls,omitempty" json:"tls" doc:"Connect with TLS, by the machine's certificate authorities or SSL_CERT_FILE."`
-}
-
-func (Redis) constrain(s *jsonschema.Schema) {
-	s.DependentRequired = map[string][]string{"usernameEnv": {"passwordEnv"}}
 }
 
 // redis checks the nodes. odd: their number must be odd, since they only vote.
@@ -33,9 +27,6 @@ func (d *decoder) redis(odd bool) {
 			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
 				"%s has %d nodes, an even number", v.path, n)
 		}
-	}
-	if user := o.keys["usernameEnv"]; user != nil && o.keys["passwordEnv"] == nil {
-		d.refuse(user, "Add passwordEnv, or remove usernameEnv.", "%s stands without passwordEnv", join(o.path, "usernameEnv"))
 	}
 }
 

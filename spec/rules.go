@@ -54,29 +54,6 @@ func (d *decoder) distinctNames(o object, key string) {
 	}
 }
 
-// saneRules checks what the rest of the program assumes about rules. It does not check
-// expressions.
-func saneRules(rules []Rule) error {
-	for _, r := range rules {
-		switch {
-		case !nameRE.MatchString(r.Name):
-			return fmt.Errorf("the rule name %q is no DNS label", r.Name)
-		case r.Require == "":
-			return fmt.Errorf("the rule %s requires nothing", r.Name)
-		}
-	}
-	return nil
-}
-
-func saneVariables(variables []Variable) error {
-	for _, v := range variables {
-		if checkIdentifier(v.Name) != nil || v.Expression == "" {
-			return fmt.Errorf("the variable %q has no identifier for a name, or no expression", v.Name)
-		}
-	}
-	return nil
-}
-
 // Words that CEL rejects as the name of a field.
 var reservedWords = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",

@@ -8,8 +8,9 @@
 // Sale declares every option once: the tags of its fields, and of the structs below it, are the
 // keys, bounds, defaults and descriptions (option.go). Documents are decoded by them (fill.go,
 // with the forms of form.go), written (yaml.go) and described by a JSON Schema (schema.go), and
-// ledgers store the same structs (json.go). A block of options has a file of its own, such as
-// payment.go, with the checks that involve several of them.
+// ledgers store the same structs (json.go). Tags also declare which options exclude or need each
+// other (relation.go). A block of options has a file of its own, such as payment.go, with the
+// checks that depend on values.
 //
 // The package reads files only; it knows no backend.
 package spec
@@ -67,7 +68,7 @@ type Sale struct {
 	Units     *Units     `yaml:"spec.units,omitempty" json:"units,omitempty" doc:"What each unit is, and what its buyer receives. Default: a number."`
 	RedPacket *RedPacket `yaml:"-" json:"redPacket,omitempty"`
 
-	LockTTL Duration `yaml:"spec.lock.ttl,omitempty" json:"lockTtlMs" form:"ttl" default:"3s" example:"3s" doc:"Time from the death of an owner to the takeover of its shards, 2s to 10s. A change takes effect at the next takeover."`
+	LockTTL Duration `yaml:"spec.lock.ttl,omitempty" json:"lockTtlMs" min:"2s" max:"10s" default:"3s" example:"3s" doc:"Time from the death of an owner to the takeover of its shards: {bounds}. A slow disk loses a shorter lock; a longer one blocks its shard after a crash. A change takes effect at the next takeover."`
 
 	// Location of the sale. With EngineLedger: either Embedded, or Redis and HBase. With
 	// EngineRedis: Redis, and one of Embedded and HBase. Only drivers need the kind; others
@@ -148,7 +149,21 @@ func (d *decoder) spec(o object, s *Sale) {
 // written returns the sale as a document has it: files without a known name have one in
 // capitals, and tables at the location of the ledger have none.
 func (s Sale) written() Sale {
-	s.Units, s.Users, s.History, s.Draw = s.unitsWritten(), s.Users.written(s.HBase), s.History.written(s.HBase), s.Draw.written()
+	if s.RedPacket != nil {
+		s.Units = &Units{RedPacket: s.RedPacket}
+	}
+	v := reflect.ValueOf(&s).Elem()
+	copyBlocks(v)
+	if u := s.Units; u != nil {
+		u.Public = u.FromFile && !u.Secret
+	}
+	root().setFiles(v, reflect.Value{})
+	if s.Users != nil && s.Users.Table != nil {
+		s.HBase.omitHome(&s.Users.Table.Zookeeper, &s.Users.Table.ZookeeperRoot)
+	}
+	if s.History != nil && s.History.Table != nil {
+		s.HBase.omitHome(&s.History.Table.Zookeeper, &s.History.Table.ZookeeperRoot)
+	}
 	return s
 }
 
@@ -157,27 +172,18 @@ func (s Sale) written() Sale {
 // check the location of the sale, which comes from the document that leads to the ledger. An
 // absent option is sane.
 func (s Sale) sane() error {
-	switch {
-	case !nameRE.MatchString(strings.TrimPrefix(s.Name, CopyPrefix)):
-		return fmt.Errorf("the name %q is no DNS label", s.Name)
-	case int64(s.LockCount) > s.Stock:
+	if int64(s.LockCount) > s.Stock {
 		return errors.New("lockCount is above stock")
 	}
+	s.Name = strings.TrimPrefix(s.Name, CopyPrefix)
 	return cmp.Or(
-		saneOptions(s),
-		s.Payment.sane(),
-		saneRules(s.Rules),
-		saneVariables(s.Variables),
+		root().sane("", reflect.ValueOf(s)),
 		s.Users.sane(),
-		s.History.sane(),
 		s.Queue.sane(),
 		s.saneDraw(),
 		s.saneEngine(),
 	)
 }
-
-// someFiles are the names in a document for files that a declaration does not name.
-var someFiles = []string{someUsers, someExports, someUnits, someUnitsKey, someDrawKey}
 
 // WithFiles returns a declaration of FromJSON with what it lacks: folder, files, labels and
 // annotations of another declaration of the same sale. From a declaration of another sale at
@@ -187,11 +193,12 @@ func (s Sale) WithFiles(local Sale) Sale {
 		local = Sale{Embedded: local.Embedded}
 	}
 	s.Labels, s.Annotations = local.Labels, local.Annotations
-	s.Embedded = s.Embedded.withFolder(local.Embedded)
-	s.Users = s.Users.withFile(local.Users)
-	s.History = s.History.withFiles(local.History)
-	s.Units = s.Units.withFiles(local.Units)
-	s.Draw = s.Draw.withFile(local.Draw)
+	v := reflect.ValueOf(&s).Elem()
+	copyBlocks(v)
+	root().setFiles(v, reflect.ValueOf(local))
+	if s.Embedded != nil && local.Embedded != nil {
+		s.Embedded.Dir = local.Embedded.Dir
+	}
 	return s
 }
 

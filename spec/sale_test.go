@@ -127,7 +127,7 @@ func TestConstantsOfOptions(t *testing.T) {
 		"spec.variables max": int64(MaxVariables), "spec.redis.nodes max": int64(MaxServers), "spec.hbase.zookeeper max": int64(MaxServers),
 		"spec.payment.holdFor min": MinHold, "spec.users.fresh min": MinFresh, "spec.backlog max": int64(MaxBacklog),
 		"spec.backlog": int64(DefaultBacklog), "spec.payment.unpaidPerUser": int64(DefaultUnpaid), "spec.queue.depth": int64(DefaultDepth),
-		"spec.users.fresh": DefaultFresh, "spec.users.cached": int64(DefaultCached), "spec.lock.ttl": DefaultLockTTL,
+		"spec.users.fresh": DefaultFresh, "spec.users.cached": int64(DefaultCached), "spec.lock.ttl": DefaultLockTTL, "spec.lock.ttl max": time.Duration(MaxLockTTL),
 		"spec.hbase.zookeeperRoot": DefaultZookeeperRoot, "spec.draw.substitutes max": int64(MaxRanks),
 	} {
 		path, bound, _ := strings.Cut(path, " ")
@@ -137,7 +137,10 @@ func TestConstantsOfOptions(t *testing.T) {
 		case bound == "":
 			got = o.initial().Interface()
 		case o.isDuration():
-			got, _ = o.terms()
+			least, most := o.terms()
+			if got = least; bound == "max" {
+				got = most
+			}
 		default:
 			_, got = o.numbers()
 		}

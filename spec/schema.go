@@ -32,6 +32,7 @@ func (b *block) schema() *jsonschema.Schema {
 			s.Required = append(s.Required, o.key)
 		}
 	}
+	b.relate(s)
 	if of, ok := reflect.Zero(b.typ).Interface().(constrained); ok && b.root {
 		of.constrain(s)
 	}
@@ -67,8 +68,7 @@ func (o *option) schema() *jsonschema.Schema {
 		s.MinItems, s.MaxItems = pointer(least), pointer(most)
 	}
 	if o.form == "line" {
-		_, most := o.numbers()
-		s.MaxLength = pointer(most)
+		s.MaxLength = pointer(o.maximum())
 	}
 	if o.form != "" {
 		forms[o.form].schema(s)

@@ -89,28 +89,19 @@ func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
 
 // addresses decodes a list of distinct host:port.
 func (d *decoder) addresses(v value, o *option) (any, bool) {
-	example := o.example
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
-	if ok && len(items) == 0 {
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
-	}
-	if len(items) > MaxServers {
-		d.refuse(v.at, fmt.Sprintf("Name at most %d, each once: three or five will do.", MaxServers), "%s has %d servers", v.path, len(items))
-		for _, item := range items {
-			d.hideLogin(item)
-		}
-		return nil, false
+	items, _ := d.items(v, o, "Name fewer, each once: three or five will do.")
+	for _, item := range v.node.Content { // of a list that is too long, too
+		d.hideLogin(target(item))
 	}
 	var all []string
 	first := map[string]value{}
 	for _, item := range items {
 		// text would suggest quotes for a lone port.
-		if !d.scalar(item, "host:port", fmt.Sprintf("Write host:port, such as %q.", example)) {
+		if !d.scalar(item, "host:port", fmt.Sprintf("Write host:port, such as %q.", o.example)) {
 			continue
 		}
 		address, f := readAddress(item.node.Value)
 		if f != nil {
-			d.hideLogin(item)
 			d.fault(item, f)
 			continue
 		}
@@ -126,9 +117,9 @@ func (d *decoder) addresses(v value, o *option) (any, bool) {
 }
 
 // hideLogin masks an address that may contain a password.
-func (d *decoder) hideLogin(v value) {
-	if strings.Contains(v.node.Value, "@") {
-		d.hide(v.node)
+func (d *decoder) hideLogin(n *yaml.Node) {
+	if strings.Contains(n.Value, "@") {
+		d.hide(n)
 	}
 }
 

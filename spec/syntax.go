@@ -21,7 +21,7 @@ func parse(text string) (root *yaml.Node, err error) {
 			root, err = nil, fmt.Errorf("yaml: %v", r)
 		}
 	}()
-	text, rewritten := readableJSON(yaml12.ReplaceAllString(text, "${1}1$2"))
+	text = readableJSON(yaml12.ReplaceAllString(text, "${1}1$2"))
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	var doc, more yaml.Node
 	switch err := dec.Decode(&doc); {
@@ -36,9 +36,6 @@ func parse(text string) (root *yaml.Node, err error) {
 		return nil, errors.New("yaml: a second document begins without ---")
 	case !errors.Is(err, io.EOF):
 		return nil, err
-	}
-	if len(rewritten) > 0 {
-		restore(doc.Content[0], rewritten)
 	}
 	return doc.Content[0], nil
 }

@@ -142,18 +142,9 @@ func numbered(prefix, from, to string) (unitRange, *fault) {
 
 // ranges decodes ranges of names.
 func (d *decoder) ranges(v value, o *option) (any, bool) {
-	_, most := o.numbers()
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, o.example))
-	switch {
-	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, o.example), "%s is an empty list", v.path)
-	case int64(len(items)) > most:
-		d.refuse(v.at, "Write longer ranges, or name the units in a file.", "%s has %d items, and may have %d", v.path, len(items), most)
-		return nil, false
-	}
+	items, complete := d.items(v, o, "Write longer ranges, or name the units in a file.")
 	var all []string
 	var read []unitRange
-	complete := ok && len(items) > 0
 	for _, item := range items {
 		text, ok := checked(d, item, o.example, func(text string) *fault {
 			_, f := readRange(text)

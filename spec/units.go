@@ -5,38 +5,35 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/invopop/jsonschema"
-	"gopkg.in/yaml.v3"
 )
 
 // Units declares units that are more than numbers: either Ranges or FromFile is set.
 type Units struct {
 	// Ranges are names of units, each item a name or the first and the last of many, such as
 	// A1-A40. They name as many units as the stock has, and no unit twice.
-	Ranges []string `yaml:"range,omitempty" json:"range,omitempty" form:"ranges" max:"1000" example:"A1-A40" doc:"Needs engine ledger. Public names, as many as the stock: single ones, or ranges with a number at the end, like A1-A40 or A01-A40."`
+	Ranges []string `yaml:"range,omitempty" json:"range,omitempty" oneof:"kind" form:"ranges" max:"1000" example:"A1-A40" doc:"Needs engine ledger. Public names, as many as the stock: single ones, or ranges with a number at the end, like A1-A40 or A01-A40."`
 	// File is CSV with a header, one unit a line, resolved by Load. In a declaration of
 	// FromJSON it is "", and FromFile reports that there is a file.
-	File     string `yaml:"file,omitempty" json:"-" form:"codes" example:"codes.csv" doc:"Needs engine ledger, and keyEnv, keyFile or public. CSV with a header and one line per unit of the stock."`
+	File     string `yaml:"file,omitempty" json:"-" oneof:"kind" unstored:"UNITS.csv" form:"codes" example:"codes.csv" doc:"Needs engine ledger, and keyEnv, keyFile or public. CSV with a header and one line per unit of the stock."`
 	FromFile bool   `yaml:"-" json:"file,omitempty"`
 	// Column of File names a unit. "": the first.
-	Column string `yaml:"column,omitempty" json:"column,omitempty" form:"column" example:"code" doc:"Column of file with the unique name of the unit. Default: the first. Buyers also receive the other columns."`
+	Column string `yaml:"column,omitempty" json:"column,omitempty" with:"file" form:"column" example:"code" doc:"Column of file with the unique name of the unit. Default: the first. Buyers also receive the other columns."`
 	// KeyEnv is the environment variable with the key of the units. Or KeyFile is set, resolved
 	// by Load and "" in a declaration of FromJSON.
-	KeyEnv  string `yaml:"keyEnv,omitempty" json:"keyEnv,omitempty" form:"env" example:"COUPON_KEY" doc:"Environment variable with the key that encrypts the units: 32 bytes or more in base64."`
-	KeyFile string `yaml:"keyFile,omitempty" json:"-" form:"key" example:"coupon.key" doc:"File with that key. Excludes keyEnv."`
+	KeyEnv  string `yaml:"keyEnv,omitempty" json:"keyEnv,omitempty" oneof:"key" with:"file" add:"keyEnv: UNITS_KEY, the name of a variable with the output of openssl rand -base64 32" form:"env" example:"COUPON_KEY" doc:"Environment variable with the key that encrypts the units: 32 bytes or more in base64."`
+	KeyFile string `yaml:"keyFile,omitempty" json:"-" oneof:"key" with:"file" unstored:"UNITS.key" add:"keyFile, a file that holds it" form:"key" example:"coupon.key" doc:"File with that key. Excludes keyEnv."`
 	// Secret reports that units are stored encrypted: KeyEnv or KeyFile is declared. Public is
 	// the opposite in a document, for a file only.
 	Secret bool `yaml:"-" json:"secret,omitempty"`
-	Public bool `yaml:"public,omitempty" json:"-" doc:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
+	Public bool `yaml:"public,omitempty" json:"-" oneof:"key" with:"file" add:"public: true, if anybody may know the units" doc:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
 	// Choose reports that buyers may choose units by name; not with Secret.
-	Choose bool `yaml:"choose,omitempty" json:"choose,omitempty" doc:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
+	Choose bool `yaml:"choose,omitempty" json:"choose,omitempty" with:"range file" doc:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
 	// RedPacket is set in a document only: Sale.RedPacket replaces Units.
-	RedPacket *RedPacket `yaml:"redPacket,omitempty" json:"-" doc:"Needs engine redis. Units are packets of money; the stock is their number."`
+	RedPacket *RedPacket `yaml:"redPacket,omitempty" json:"-" oneof:"kind" doc:"Needs engine redis. Units are packets of money; the stock is their number."`
 }
 
 // Limits of declared units.
@@ -50,74 +47,21 @@ func rangeSchema(s *jsonschema.Schema) {
 	s.Items.MaxLength = &longest
 }
 
+// constrain requires of a file of units a key, or that they are public. Units with a key cannot be
+// chosen.
 func (Units) constrain(s *jsonschema.Schema) {
-	for _, kind := range unitKinds {
-		if kind.key != "file" {
-			s.OneOf = append(s.OneOf, unitsOf(kind.key, kind.with))
-			continue
+	file := new(jsonschema.Schema)
+	s.DependentSchemas["file"] = file
+	for _, key := range []string{"keyEnv", "keyFile", "public"} {
+		one := &jsonschema.Schema{Required: []string{key}, Properties: jsonschema.NewProperties()}
+		one.Properties.Set("public", &jsonschema.Schema{Const: key == "public"})
+		if key == "public" {
+			one.Not = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Required: []string{"keyEnv"}}, {Required: []string{"keyFile"}}}}
+		} else {
+			one.Properties.Set("choose", &jsonschema.Schema{Const: false})
 		}
-		for _, key := range []string{"keyEnv", "keyFile"} {
-			withKey := unitsOf("file", []string{"column", "public", "choose", key}, key)
-			withKey.Properties.Set("public", &jsonschema.Schema{Const: false})
-			withKey.Properties.Set("choose", &jsonschema.Schema{Const: false})
-			s.OneOf = append(s.OneOf, withKey)
-		}
-		public := unitsOf("file", []string{"column", "public", "choose"}, "public")
-		public.Properties.Set("public", &jsonschema.Schema{Const: true})
-		s.OneOf = append(s.OneOf, public)
+		file.OneOf = append(file.OneOf, one)
 	}
-}
-
-// unitsOf returns the schema of one kind of units: its key, the keys allowed beside it, and
-// those of them that are required.
-func unitsOf(key string, with []string, must ...string) *jsonschema.Schema {
-	s := &jsonschema.Schema{Required: append([]string{key}, must...), Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
-	for _, k := range blockOf(reflect.TypeFor[Units]()).keys() {
-		if k != key && !slices.Contains(with, k) {
-			s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{k}})
-		}
-	}
-	return s
-}
-
-// unitKinds are the kinds of units, each with the allowed keys.
-var unitKinds = []struct {
-	key  string
-	with []string
-}{
-	{"redPacket", nil},
-	{"range", []string{"choose"}},
-	{"file", []string{"column", "keyEnv", "keyFile", "public", "choose"}},
-}
-
-// unitKind returns the kind of units in the document, and reports conflicting keys. "": none,
-// or more than one.
-func (d *decoder) unitKind(o object) string {
-	found := ""
-	var with []string
-	for _, kind := range unitKinds {
-		switch {
-		case o.keys[kind.key] == nil:
-		case found == "":
-			found, with = kind.key, kind.with
-		default:
-			d.beside(o, o.keys[found], o.keys[kind.key], "Keep one of them.")
-			return ""
-		}
-	}
-	if found == "" {
-		if !o.merged {
-			d.refuse(o.at, "Add range: [\"A1-A40\"] for units with these names, file: codes.csv for those of a file, or redPacket for packets of money.",
-				"%s has neither range, file nor redPacket", o.path)
-		}
-		return ""
-	}
-	for _, key := range blockOf(reflect.TypeFor[Units]()).keys() {
-		if at := o.keys[key]; at != nil && key != found && !slices.Contains(with, key) {
-			d.refuse(at, "Remove it.", "%s does not go with %s", join(o.path, key), found)
-		}
-	}
-	return found
 }
 
 // units checks the units of the sale, and moves packets of money out of them. s.Stock is 0 if
@@ -132,58 +76,31 @@ func (d *decoder) units(s *Sale) {
 	if v, ok := d.value(o, "range"); ok {
 		d.asMany(v, u, s.Stock)
 	}
-	if u.RedPacket != nil {
-		d.redPacket(u.RedPacket, s.Stock)
-	}
-	kind := d.unitKind(o)
-	at := o.keys[kind]
-	switch kind {
-	case "":
-		return
-	case "redPacket":
-		if s.Engine == EngineLedger {
-			d.refuse(at, "Add engine: redis, or remove units.", "%s stands without engine: redis", join(o.path, kind))
+	at := cmp.Or(o.keys["range"], o.keys["file"])
+	switch packets := o.keys["redPacket"]; {
+	case packets != nil:
+		if u.RedPacket != nil {
+			d.redPacket(u.RedPacket, s.Stock)
+		}
+		if s.Engine == EngineLedger && at == nil {
+			d.refuse(packets, "Add engine: redis, or remove units.", "%s stands without engine: redis", join(o.path, "redPacket"))
 		}
 		s.RedPacket = u.RedPacket
 		return
+	case at == nil:
+		return
+	case s.Engine == EngineRedis:
+		d.refuse(at, "Use engine: ledger, or remove units.", "%s stands with engine: redis, whose units are numbers or red packets",
+			join(o.path, target(at).Value))
 	}
-	s.Units = u
-	if s.Engine == EngineRedis {
-		d.refuse(at, "Use engine: ledger, or remove units.", "%s stands with engine: redis, whose units are numbers or red packets", join(o.path, kind))
-	}
-	if kind == "file" && !o.merged && (u.Public || o.keys["public"] == nil || target(o.values["public"]).Value == "false") {
-		d.mayKnow(o, u)
+	if s.Units = u; u.Choose && u.Secret {
+		d.refuse(o.values["choose"], "Remove choose; or write public: true instead of the key, if anybody may know the units.",
+			"%s stands with a key, and names that nobody may know cannot be chosen", join(o.path, "choose"))
 	}
 	u.Public = false
 	if s.Stock > MaxUnits {
 		d.refuse(d.objects["spec"].values["stock"], fmt.Sprintf("Write at most %d, or leave units out.", MaxUnits),
 			"spec.stock is above %d, the most units that are more than numbers", MaxUnits)
-	}
-}
-
-// mayKnow reports a file without exactly one of key and public.
-func (d *decoder) mayKnow(o object, u *Units) {
-	var says []*yaml.Node
-	for _, key := range []string{"keyEnv", "keyFile"} {
-		if at := o.keys[key]; at != nil {
-			says = append(says, at)
-		}
-	}
-	if u.Public {
-		says = append(says, o.keys["public"])
-	}
-	switch len(says) {
-	case 0:
-		d.refuse(o.keys["file"], "Add keyEnv: UNITS_KEY, the name of a variable with the output of openssl rand -base64 32; "+
-			"or keyFile, a file that holds it; or public: true, if anybody may know the units.",
-			"%s stands without keyEnv, keyFile or public: true", join(o.path, "file"))
-	case 1:
-	default:
-		d.beside(o, says[0], says[1], "Keep one of them: keyEnv or keyFile if nobody may know the units, public: true if anybody may.")
-	}
-	if u.Choose && u.Secret {
-		d.refuse(o.values["choose"], "Remove choose; or write public: true instead of the key, if anybody may know the units.",
-			"%s stands with a key, and names that nobody may know cannot be chosen", join(o.path, "choose"))
 	}
 }
 
@@ -200,45 +117,14 @@ func (d *decoder) keyFile(v value, o *option) (any, bool) {
 	return d.src.resolve(path), ok
 }
 
-func checkUnitColumn(text string) *fault {
-	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl) {
-		return &fault{"is no name of a column", "Write a name of the file's header."}
-	}
-	return nil
-}
-
-// Names that replace files, which a stored declaration lacks.
-const (
-	someUnits    = "UNITS.csv"
-	someUnitsKey = "UNITS.key"
-)
-
-// unitsWritten returns the units of a sale as a document has them.
-func (s Sale) unitsWritten() *Units {
-	switch {
-	case s.RedPacket != nil:
-		return &Units{RedPacket: s.RedPacket}
-	case s.Units == nil:
+// checkColumn returns the check of the name of a column.
+func checkColumn(remedy string) func(string) *fault {
+	return func(text string) *fault {
+		if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl) {
+			return &fault{"is no name of a column", remedy}
+		}
 		return nil
 	}
-	u := *s.Units
-	if u.FromFile {
-		u.File, u.Public = cmp.Or(u.File, someUnits), !u.Secret
-	}
-	if u.Secret && u.KeyEnv == "" {
-		u.KeyFile = cmp.Or(u.KeyFile, someUnitsKey)
-	}
-	return &u
-}
-
-// withFiles returns the units with the files of local.
-func (u *Units) withFiles(local *Units) *Units {
-	if u == nil || local == nil {
-		return u
-	}
-	units := *u
-	units.File, units.KeyFile = local.File, local.KeyFile
-	return &units
 }
 
 // sane checks what the rest of the program assumes about units.
@@ -254,8 +140,6 @@ func (u *Units) sane(stock int64) error {
 		return errors.New("the units of a range have a file, a column or a key")
 	case !u.Secret && (u.KeyEnv != "" || u.KeyFile != ""):
 		return errors.New("units that are not secret have a key")
-	case u.KeyEnv != "" && u.KeyFile != "":
-		return errors.New("the units have two keys")
 	case u.Secret && u.Choose:
 		return errors.New("secret units can be chosen")
 	case u.FromFile:

@@ -128,7 +128,8 @@ func TestLimitsOfUnits(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if err := (&Units{FromFile: true, Secret: true, KeyEnv: "A", KeyFile: "b"}).sane(1); err == nil {
+	twice := Sale{Name: "a", Run: 1, Stock: 1, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Units: &Units{FromFile: true, Secret: true, KeyEnv: "A", KeyFile: "b"}}
+	if err := twice.sane(); err == nil || !strings.Contains(err.Error(), "both keyEnv and keyFile") {
 		t.Error("units with two keys pass")
 	}
 }

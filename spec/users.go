@@ -3,25 +3,21 @@ package spec
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/invopop/jsonschema"
 )
 
 // Users is the source of the attributes of users that rules read. Either File or Table is set.
 type Users struct {
-	Attributes Attributes `yaml:"attributes,omitempty" json:"attributes,omitempty" form:"attributes" doc:"Attributes that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
+	Attributes Attributes `yaml:"attributes,omitempty" json:"attributes,omitempty" form:"attributes" add:"attributes: {level: string}, with those that each user's row has" doc:"Attributes that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
 	// File is CSV or NDJSON, resolved by Load; "" in a declaration of FromJSON: a sale that is
 	// moved with its files is unchanged.
-	File  string      `yaml:"file,omitempty" json:"-" form:"users" example:"users.csv" doc:"CSV with a header, or one JSON object a line (.ndjson), with an id each. Excludes hbase."`
-	Table *UsersTable `yaml:"hbase,omitempty" json:"hbase,omitempty" doc:"Table with one row per user, keyed by user id. Excludes file."`
+	File  string      `yaml:"file,omitempty" json:"-" oneof:"source" unstored:"USERS.csv" form:"users" example:"users.csv" doc:"CSV with a header, or one JSON object a line (.ndjson), with an id each. Excludes hbase."`
+	Table *UsersTable `yaml:"hbase,omitempty" json:"hbase,omitempty" oneof:"source" with:"attributes" doc:"Table with one row per user, keyed by user id. Excludes file."`
 	// Fresh is the maximum age of what is known of a user, Cached the maximum number of users
 	// in memory.
 	Fresh  Duration `yaml:"fresh,omitempty" json:"freshMs" min:"1s" max:"1h" default:"30s" example:"30s" doc:"Maximum age of a user's attributes: {bounds}. Older ones are read again; if that fails, claims are refused."`
@@ -109,38 +105,15 @@ func attributeSchema(s *jsonschema.Schema) {
 	}
 }
 
-func (Users) constrain(s *jsonschema.Schema) {
-	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"hbase"}}}
-	s.DependentRequired = map[string][]string{"hbase": {"attributes"}}
-}
-
 // users checks the source of users' attributes.
 func (d *decoder) users(u *Users, from tableHome) {
-	o, ok := d.objects["spec.users"]
-	if !ok || !d.one(o, "file", "hbase", "for the users") || u.Table == nil {
+	if u == nil || u.Table == nil {
 		return
-	}
-	if o.keys["attributes"] == nil {
-		d.refuse(o.values["hbase"], "Add attributes: {level: string}, with those that each user's row has.",
-			"%s stands without attributes: which columns to read is not known", join(o.path, "hbase"))
 	}
 	d.outerTable("spec.users.hbase", from, &u.Table.Zookeeper, &u.Table.ZookeeperRoot)
 	if v, ok := d.value(d.objects["spec.users.hbase"], "columns"); ok {
 		u.Table.Columns = d.columns(v, u.Attributes)
 	}
-}
-
-// one reports a mapping without exactly one of two keys.
-func (d *decoder) one(o object, first, second, what string) bool {
-	a, b := o.keys[first], o.keys[second]
-	switch {
-	case a == nil && b == nil:
-		d.refuse(o.at, fmt.Sprintf("Add %s or %s %s.", first, second, what), "%s has neither %s nor %s", o.path, first, second)
-	case a != nil && b != nil:
-		d.beside(o, a, b, "Keep one of them.")
-		return false
-	}
-	return true
 }
 
 // attributes decodes names and their types.
@@ -191,7 +164,7 @@ func (d *decoder) columns(v value, attributes Attributes) map[string]string {
 	}
 	columns := map[string]string{}
 	for _, v := range d.entries(v, "level: lvl") {
-		column, ok := checked(d, v.value, "lvl", checkColumn)
+		column, ok := checked(d, v.value, "lvl", checkColumn("Write the column's name, without its family."))
 		switch {
 		case !slices.Contains(known, v.key):
 			remedy := "Name attributes that are declared."
@@ -214,52 +187,6 @@ func (d *decoder) columns(v value, attributes Attributes) map[string]string {
 	return columns
 }
 
-const usersFileForm = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
-
-func checkUsersFile(path string) *fault {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv", ".ndjson", ".jsonl":
-		return nil
-	}
-	return &fault{"does not say what the file holds", "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
-}
-
-func checkColumn(text string) *fault {
-	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl) {
-		return &fault{"is no column", "Write the column's name, without its family."}
-	}
-	return nil
-}
-
-// someUsers replaces the file of users, which a stored declaration lacks.
-const someUsers = "USERS.csv"
-
-// written returns the users as a document has them. own is the ledger of the sale.
-func (u *Users) written(own *HBase) *Users {
-	if u == nil {
-		return nil
-	}
-	users := *u
-	if t := u.Table; t != nil {
-		table := *t
-		table.Zookeeper, table.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
-		users.Table = &table
-	} else {
-		users.File = cmp.Or(u.File, someUsers)
-	}
-	return &users
-}
-
-// withFile returns the users with the file of local.
-func (u *Users) withFile(local *Users) *Users {
-	if u == nil || u.Table != nil || local == nil {
-		return u
-	}
-	users := *u
-	users.File = local.File
-	return &users
-}
-
 // sane checks what the rest of the program assumes about users.
 func (u *Users) sane() error {
 	if u == nil {
@@ -272,10 +199,6 @@ func (u *Users) sane() error {
 		case !slices.Contains(AttributeTypes, a.Type):
 			return fmt.Errorf("the type %q of the users' attribute %s is not known to this program: use a newer one", a.Type, a.Name)
 		}
-	}
-	switch {
-	case u.File != "" && u.Table != nil:
-		return errors.New("the users are in a file and in a table")
 	}
 	return nil
 }

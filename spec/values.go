@@ -14,41 +14,30 @@ import (
 // Forms of values, for both the decoder and the JSON Schema. They use the common subset of
 // Go's and JavaScript's regular expressions.
 const (
-	nameForm    = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
-	timeForm    = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
-	ttlForm     = `^([2-9]s|10s|[2-9][0-9]{3}ms|10000ms)$`
-	termForm    = `^(0|[1-9][0-9]*)(h|m|s|ms)$`
-	addressForm = `^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
-	envForm     = `^[A-Z_][A-Z0-9_]*$`
-	znodeForm   = `^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
-	tableForm   = `^([A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*$`
-	familyForm  = `^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`
+	nameForm      = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
+	timeForm      = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	termForm      = `^(0|[1-9][0-9]*)(h|m|s|ms)$`
+	addressForm   = `^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
+	envForm       = `^[A-Z_][A-Z0-9_]*$`
+	znodeForm     = `^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
+	tableForm     = `^([A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*$`
+	usersFileForm = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
+	familyForm    = `^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`
 
 	identifierForm = `^[a-zA-Z_][a-zA-Z0-9_]*$`
 )
 
 var (
-	nameRE     = regexp.MustCompile(nameForm)
 	timeRE     = regexp.MustCompile(timeForm)
 	zonelessRE = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ]+[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]*)?)?)?$`)
-	durationRE = regexp.MustCompile(`^[0-9]+(s|ms)$`)
 	termRE     = regexp.MustCompile(`^[0-9]+(h|m|s|ms)$`)
 	addressRE  = regexp.MustCompile(addressForm)
 	envRE      = regexp.MustCompile(envForm)
-	znodeRE    = regexp.MustCompile(znodeForm)
 	tableRE    = regexp.MustCompile(tableForm)
-	familyRE   = regexp.MustCompile(familyForm)
 
 	identifierRE = regexp.MustCompile(identifierForm)
 	digitsRE     = regexp.MustCompile(`^[0-9]+$`)
 )
-
-func checkName(text string) *fault {
-	if nameRE.MatchString(text) {
-		return nil
-	}
-	return &fault{"is no DNS label", "Use lower-case letters, digits and, between them, hyphens; at most 63 in all."}
-}
 
 // ParseTime parses an RFC 3339 time; time.Parse accepts some invalid ones.
 func ParseTime(text string) (time.Time, error) {
@@ -82,8 +71,13 @@ func readTime(text string) (time.Time, *fault) {
 // readTerm parses a duration in [least, most].
 func readTerm(text, example string, least, most time.Duration) (time.Duration, *fault) {
 	write := fmt.Sprintf("Write a whole number and one unit, which is h, m, s or ms, such as %s.", example)
-	if f := checkDuration(text, termRE, example, write); f != nil {
-		return 0, f
+	switch {
+	case digitsRE.MatchString(text):
+		return 0, &fault{"has no unit", fmt.Sprintf("Write the unit, such as %s.", example)}
+	case !termRE.MatchString(text):
+		return 0, &fault{"is no duration", write}
+	case text[0] == '0' && text[1] >= '0' && text[1] <= '9':
+		return 0, &fault{"begins with a zero", write}
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least || d > most {
@@ -91,20 +85,6 @@ func readTerm(text, example string, least, most time.Duration) (time.Duration, *
 		return 0, &fault{fmt.Sprintf("is outside of %s to %s", from, to), fmt.Sprintf("Write a duration from %s to %s, such as %s.", from, to, example)}
 	}
 	return d, nil
-}
-
-// checkDuration returns the fault of a text that does not match a form of durations. The form
-// begins with digits.
-func checkDuration(text string, form *regexp.Regexp, example, write string) *fault {
-	switch {
-	case digitsRE.MatchString(text):
-		return &fault{"has no unit", fmt.Sprintf("Write the unit, such as %s.", example)}
-	case !form.MatchString(text):
-		return &fault{"is no duration", write}
-	case text[0] == '0' && text[1] >= '0' && text[1] <= '9':
-		return &fault{"begins with a zero", write}
-	}
-	return nil
 }
 
 // FormatTerm formats a duration as in a sale file: a whole number of the largest possible
@@ -195,13 +175,6 @@ func checkEnv(text string) *fault {
 	return &fault{"is not the name of an environment variable, and may be the secret itself",
 		"Put the secret into an environment variable and write its name here, in capitals, such as REDIS_PASSWORD. " +
 			"If it was the secret, change it: it has been in a file."}
-}
-
-func checkZnode(text string) *fault {
-	if znodeRE.MatchString(text) {
-		return nil
-	}
-	return &fault{"is no path of a znode", "Write an absolute path, such as /hbase."}
 }
 
 // readTable parses the name of an HBase table. Like HBase, it omits the default namespace.

@@ -24,19 +24,20 @@ func (s Sale) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	root, err := root().node(reflect.ValueOf(s.written()))
+	document, err := root().node(reflect.ValueOf(s.written()))
 	if err != nil {
 		return nil, err
 	}
-	if err := e.Encode(root); err != nil {
+	if err := e.Encode(document); err != nil {
 		return nil, err
 	}
 	var missing []string
-	for _, name := range someFiles {
-		if bytes.Contains(b.Bytes(), []byte(name)) {
-			missing = append(missing, name)
+
+	root().walk("", func(_ string, o *option) {
+		if o.unstored != "" && bytes.Contains(b.Bytes(), []byte(o.unstored)) {
+			missing = append(missing, o.unstored)
 		}
-	}
+	})
 	if len(missing) == 0 {
 		return b.Bytes(), nil
 	}

@@ -78,7 +78,7 @@ func TestYAMLWithoutFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		head, _, _ := strings.Cut(string(text), "\n")
-		for _, name := range []string{someUsers, someExports, someUnits, someUnitsKey, someDrawKey} {
+		for _, name := range []string{"USERS.csv", "EXPORTS/*.ndjson", "UNITS.csv", "UNITS.key", "DRAW.key"} {
 			if in := strings.Contains(string(text), ": "+name) || strings.Contains(string(text), "- "+name); in {
 				missing[name] = true
 				if !strings.HasPrefix(head, "# The ledger does not say where files are") || !strings.Contains(head, name) {
