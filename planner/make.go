@@ -168,11 +168,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	settings := withRows(settingsOf(desired, phase), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
 	p.durabilityWarnings(actual, desired.Ack)
 	if !changed && !drifted && !moved && delta == 0 {
-		p.remaining(actual, shards)
-		p.lists(actual, settings.GetPhase())
-		p.markers(actual)
-		p.warnings(actual, endOf(settings))
-		return p, p.complete()
+		return p, p.remaining(actual, shards)
 	}
 	p.spreadWarning(desired)
 	planned := follow(sale, settings)
