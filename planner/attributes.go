@@ -14,8 +14,7 @@ import (
 
 // The options of a sale have several forms here: the settings that shards receive, the
 // attributes that plans show, and the settings in force that a status shows. This file
-// combines the options. An option whose attributes take more than a line has its own file,
-// such as payment.go.
+// combines the options; what shards receive is in generation.go.
 
 // Attributes describe a resource before or after an action. A sale, a shard and a node have
 // different ones, a table has none. Those that do not apply are omitted.
