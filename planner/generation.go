@@ -162,11 +162,11 @@ func withService(p, declared *spec.Payment) *spec.Payment {
 // PaymentText describes a payment in one line, by the keys of a sale file.
 func PaymentText(p *spec.Payment) string {
 	var words []string
-	for _, f := range options("", p) {
-		if f.After != "" {
-			words = append(words, f.Name+" "+f.After)
+	spec.Each("", p, func(name, text string) {
+		if text != "" {
+			words = append(words, name+" "+text)
 		}
-	}
+	})
 	return strings.Join(words, ", ")
 }
 
