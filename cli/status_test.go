@@ -237,8 +237,8 @@ func TestPlanView(t *testing.T) {
 		Actions: []planner.Action{
 			{Address: "table/sales", Action: planner.Create, After: &planner.Attributes{}, Reason: "it does not exist"},
 			{Address: "sale/tickets", Action: planner.Create, Reason: "it does not exist", After: &planner.Attributes{
-				Run: 1, Stock: 10, Settings: spec.Settings{Backend: "HBase table sales", Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase",
-					LockNodes: []string{"a:1", "b:1", "c:1"}, PasswordEnv: "REDIS_PASSWORD", TLS: true}}},
+				Sale: &spec.Sale{Run: 1, Stock: 10, HBase: &spec.HBase{Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase", Table: "sales"},
+					Redis: &spec.Redis{Nodes: []string{"a:1", "b:1", "c:1"}, PasswordEnv: "REDIS_PASSWORD", TLS: true}}}},
 			{Address: "node/a:1", Action: planner.Create, After: &planner.Attributes{Marker: "good"}, Reason: "it votes on the sale's leases"},
 		},
 		Summary:  planner.Summary{Create: 3},
@@ -278,7 +278,7 @@ Plan: 3 to create, 0 to update, 0 to delete.
 // What is long, such as a rule, has a line of its own even where little changes.
 func TestPlanViewOfLongAttributes(t *testing.T) {
 	rule := func(require string) *planner.Attributes {
-		return &planner.Attributes{Who: planner.Who{Rules: []planner.Rule{{Rule: spec.Rule{Name: "a", Enforce: spec.EnforceDeny, Require: require}}}}}
+		return &planner.Attributes{Sale: &spec.Sale{Rules: []spec.Rule{{Name: "a", Enforce: spec.EnforceDeny, Require: require}}}}
 	}
 	for _, test := range []struct{ before, after, want string }{
 		{"user.known", "true", "  ~ sale/tickets  rule a deny: user.known -> deny: true\n"},

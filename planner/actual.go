@@ -157,43 +157,26 @@ func (a *Actual) Served() (address string, ok bool) {
 	return l.Address, ok
 }
 
-// Unserved reports whether no process can be serving the sale: the nodes that do not answer
-// and those that have promised the lease of shard 0 to one same process are no majority.
-func (a *Actual) Unserved() bool {
-	votes := NewLeaseVotes(a.Sale.UID())
-	for _, n := range a.Nodes {
-		votes.Count(n.Leases, n.Err)
-	}
-	return !votes.MayHaveOwner(len(a.Nodes))
-}
+// Unserved reports whether no process can be serving the sale.
+func (a *Actual) Unserved() bool { return Unserved(a.Sale.UID(), a.Nodes) }
 
-// LeaseVotes counts, by token, the lock nodes that have promised the lease of shard 0.
-type LeaseVotes struct {
-	Key          string
-	tokens       map[string]int
-	silent, most int
-}
-
-// NewLeaseVotes returns the votes on a run, of no node yet.
-func NewLeaseVotes(uid string) *LeaseVotes {
-	return &LeaseVotes{Key: spec.LeaseKey(uid, 0), tokens: make(map[string]int)}
-}
-
-// Count adds the leases of one node, or its error.
-func (v *LeaseVotes) Count(holds []quorum.Holding, err error) {
-	if err != nil {
-		v.silent++
-	}
-	for _, h := range holds {
-		if h.Key == v.Key {
-			v.tokens[h.Token]++
-			v.most = max(v.most, v.tokens[h.Token])
+// Unserved reports whether no process can be serving a run: the nodes that do not answer and
+// those that have promised the lease of shard 0 to one same process are no majority.
+func Unserved(uid string, nodes []NodeActual) bool {
+	key, silent, most, votes := spec.LeaseKey(uid, 0), 0, 0, make(map[string]int)
+	for _, n := range nodes {
+		if n.Err != nil {
+			silent++
+		}
+		for _, h := range n.Leases {
+			if h.Key == key {
+				votes[h.Token]++
+				most = max(most, votes[h.Token])
+			}
 		}
 	}
+	return most+silent <= len(nodes)/2
 }
-
-// MayHaveOwner reports whether a process may hold the lease, given the total number of nodes.
-func (v *LeaseVotes) MayHaveOwner(nodes int) bool { return v.most+v.silent > nodes/2 }
 
 // ShardsSealed reports whether every shard's log is sealed, so that an export of them may
 // exist.

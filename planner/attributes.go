@@ -1,127 +1,125 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/rules"
 	"salectl/spec"
 )
 
 // The options of a sale have several forms here: the settings that shards receive, the
 // attributes that plans show, and the settings in force that a status shows. This file
-// combines the options. An option whose attributes take more than a line has its own file,
-// such as payment.go.
+// combines the options; what shards receive is in generation.go.
 
 // Attributes describe a resource before or after an action. A sale, a shard and a node have
 // different ones, a table has none. Those that do not apply are omitted.
 type Attributes struct {
-	spec.About
-	Run           int64         `json:"run,omitempty"`
-	Phase         string        `json:"phase,omitempty"`         // phase of the sale
-	DeclaredPhase string        `json:"declaredPhase,omitempty"` // spec.phase
-	Stock         int64         `json:"stock,omitempty"`
-	LockCount     int           `json:"lockCount,omitempty"`
-	PerUserLimit  int64         `json:"perUserLimit,omitempty"`
-	Partial       bool          `json:"partial,omitempty"`
-	OpensAt       string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
-	ClosesAt      string        `json:"closesAt,omitempty"` // RFC 3339, UTC
-	LockTTL       spec.Duration `json:"lockTtlMs,omitempty"`
+	// Sale is the declaration of a sale, before an update with the settings in force.
+	Sale  *spec.Sale `json:"sale,omitempty"`
+	Phase string     `json:"phase,omitempty"` // of the sale, which may differ from the declared one
+	// RuleSet is the SHA-256 of all that is evaluated, in hex; "" if there is nothing. Costs are
+	// the worst-case costs of rules and of the priority, in units of CEL; unknown ones are absent.
+	RuleSet   string            `json:"ruleSet,omitempty"`
+	Costs     map[string]uint64 `json:"costs,omitempty"` // by "rule NAME", and "priority"
+	CostLimit uint64            `json:"costLimit,omitempty"`
+	// UnitsDigest is the digest of all payloads of units, in hex; unknown before apply.
+	UnitsDigest string `json:"unitsDigest,omitempty"`
 	// Ends is what a destroy ends; nil for other plans and if nothing is left.
-	Ends *Ends `json:"ends,omitempty"`
-	// Payment is nil if claims are sold at once.
-	Payment *spec.Payment `json:"payment,omitempty"`
-	// UnitSource is the source of the units; nil if they are numbers, or packets of money.
-	UnitSource *UnitSource `json:"unitSource,omitempty"`
-	// Draw describes the draw; nil if the sale is no draw.
-	Draw *spec.Draw `json:"draw,omitempty"`
-	// Who may claim.
-	Who
-	// Location of the sale, and credentials for its servers.
-	spec.Settings
-
+	Ends       *Ends  `json:"ends,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
-	Limit      *int64 `json:"limit,omitempty"` // units of the shard, sold or not
-	Units      string `json:"units,omitempty"` // new unit numbers
+
+	Limit *int64 `json:"limit,omitempty"` // units of the shard, sold or not
+	Units string `json:"units,omitempty"` // new unit numbers
 
 	Marker string `json:"marker,omitempty"` // of a lock node: good, missing, abstaining, unknown
 
-	// Of a sale whose engine is redis.
-	Engine    string `json:"engine,omitempty"`
-	Ack       string `json:"ack,omitempty"`
-	Backlog   int64  `json:"backlog,omitempty"`
-	RedPacket string `json:"redPacket,omitempty"` // total, currency, split and least amount
-	List      string `json:"list,omitempty"`      // of a shard: on, off, unknown
-	Node      string `json:"node,omitempty"`      // node of the list
+	List string `json:"list,omitempty"` // of a shard of a sale of engine redis: on, off, unknown
+	Node string `json:"node,omitempty"` // node of the list
 }
 
 // list returns every attribute. Absent ones are "", or omitted if their number is variable.
-func (a *Attributes) list() []Field {
+func (a *Attributes) list() (fields []Field) {
 	if a == nil {
 		a = new(Attributes)
 	}
-	number := func(n int64) string {
-		if n == 0 {
-			return ""
+	show := func(name, text string) { fields = append(fields, Field{Name: name, After: text}) }
+	sale := cmp.Or(a.Sale, new(spec.Sale))
+	spec.Each("", a.Sale, func(path, text string) {
+		block, _, _ := strings.Cut(strings.TrimPrefix(path, "spec."), ".")
+		switch name, _, _ := strings.Cut(block, "["); {
+		case path == "metadata.name" || slices.Contains(listedOtherwise, name):
+			return
+		case path == "spec.stock": // the phases precede it
+			show("phase", a.Phase)
+			show("spec.phase", string(sale.Phase))
+		case path == "spec.opensAt":
+			text = TimeText(sale.OpensAt)
+		case path == "spec.closesAt":
+			text = TimeText(sale.ClosesAt)
 		}
-		return strconv.FormatInt(n, 10)
+		show(strings.TrimPrefix(strings.TrimPrefix(path, "metadata."), "spec."), text)
+	})
+	fields = append(fields, a.Ends.Fields()...)
+	if u := sale.Units; u != nil {
+		show("units.from", map[bool]string{true: "range", false: "file"}[len(u.Ranges) > 0])
+		show("units.secret", trueText(u.Secret))
 	}
-	limit, ttl, partial := "", "", ""
+	show("units.digest", a.UnitsDigest[:min(len(a.UnitsDigest), shortSet)])
+	if sale.RedPacket != nil {
+		show("redPacket", packetText(*sale))
+	}
+	a.listRules(sale, show)
+	if a.Sale != nil {
+		settings := sale.Settings()
+		spec.Each("", &settings, show)
+	}
+	limit, generation := "", ""
 	if a.Limit != nil {
 		limit = strconv.FormatInt(*a.Limit, 10)
 	}
-	if a.LockTTL != 0 {
-		ttl = strconv.FormatFloat(time.Duration(a.LockTTL).Seconds(), 'f', -1, 64) + "s"
+	if a.Generation != 0 {
+		generation = strconv.FormatUint(a.Generation, 10)
 	}
-	if a.Partial {
-		partial = "true"
-	}
-	fields := []Field{{Name: "run", After: number(a.Run)}}
-	a.About.Each(func(key, text string) { fields = append(fields, Field{Name: key, After: text}) })
-	fields = append(fields, []Field{
-		{Name: "phase", After: a.Phase}, {Name: "spec.phase", After: a.DeclaredPhase},
-		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
-		{Name: "perUserLimit", After: number(a.PerUserLimit)}, {Name: "partial", After: partial},
-		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
-		{Name: "lock.ttl", After: ttl},
-	}...)
-	fields = append(fields, a.Ends.Fields()...)
-	fields = append(fields, a.UnitSource.list()...)
-	fields = append(fields, options("payment", a.Payment)...)
-	fields = append(fields, a.Who.list()...)
-	fields = append(fields, options("draw", a.Draw)...)
-	fields = append(fields, options("", &a.Settings)...)
-	return append(fields, []Field{
-		{Name: "generation", After: number(int64(a.Generation))},
-		{Name: "limit", After: limit}, {Name: "units", After: a.Units}, {Name: "marker", After: a.Marker},
-		{Name: "engine", After: a.Engine}, {Name: "ack", After: a.Ack}, {Name: "backlog", After: number(a.Backlog)},
-		{Name: "redPacket", After: a.RedPacket}, {Name: "list", After: a.List}, {Name: "node", After: a.Node},
-	}...)
+	show("generation", generation)
+	show("limit", limit)
+	show("units", a.Units)
+	show("marker", a.Marker)
+	show("list", a.List)
+	show("node", a.Node)
+	return fields
 }
 
-// options returns every option of a block of a sale, absent ones as "".
-func options[Block any](path string, of *Block) (fields []Field) {
-	spec.Each(path, of, func(name, text string) { fields = append(fields, Field{Name: name, After: text}) })
-	return fields
+// listedOtherwise are the blocks of options that list formats itself.
+var listedOtherwise = []string{"phase", "rules", "variables", "users", "history", "queue", "redis", "hbase", "embedded"}
+
+func trueText(is bool) string {
+	if is {
+		return "true"
+	}
+	return ""
 }
 
 // saleAttributes returns the attributes of a declared sale.
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
-	a := &Attributes{
-		Run: s.Run, About: s.About, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: TimeText(s.OpensAt), ClosesAt: TimeText(s.ClosesAt), LockTTL: s.LockTTL,
-		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
+	a := &Attributes{Sale: &s, Phase: phase, Generation: generation}
+	s.Stock, s.OpensAt, s.ClosesAt = stock, s.OpensAt.UTC(), s.ClosesAt.UTC()
+	if s.Engine != spec.EngineRedis {
+		s.Engine, s.Ack = "", "" // as ledgers store it
 	}
-	a.UnitSource, a.Draw = unitSourceOf(s), s.Draw
-	if s.Engine == spec.EngineRedis {
-		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
-		if s.RedPacket != nil {
-			a.RedPacket = packetText(s)
-		}
+	if hash, ok := rules.HashFor(s); ok {
+		a.RuleSet = hash.String()
+	}
+	// Costs are unknown if another version of this program has made the declaration and this
+	// one cannot compile it.
+	if set, err := rules.ForSale(s); err == nil && set != nil {
+		a.Costs, a.CostLimit = set.Costs(), rules.MaxCost
 	}
 	return a
 }
@@ -133,16 +131,17 @@ func DeclaredAttributes(p *pb.Planned) (*Attributes, error) {
 		return nil, err
 	}
 	a := saleAttributes(sale, sale.Stock, ledger.PhaseName(p.GetSettings().GetPhase()), 0)
-	a.UnitSource = a.UnitSource.with(p.GetUnits())
+	a.UnitsDigest = hex.EncodeToString(p.GetUnits())
 	return a, nil
 }
 
 // inForce replaces declared settings by those in force. They differ if a fault has stored a
 // generation with other settings than it declares.
-func (a *Attributes) inForce(s *pb.Settings, declared spec.Sale) {
-	a.PerUserLimit, a.Partial = s.GetPerUserLimit(), s.GetPartial()
-	a.OpensAt, a.ClosesAt = ledger.FormatTime(s.GetOpensAtUs()), ledger.FormatTime(s.GetClosesAtUs())
-	a.Payment = withService(paymentShown(s.GetPayment()), declared.Payment)
+func (a *Attributes) inForce(s *pb.Settings) {
+	declared := a.Sale
+	declared.PerUserLimit, declared.Partial = s.GetPerUserLimit(), s.GetPartial()
+	declared.OpensAt, declared.ClosesAt = ledger.Time(s.GetOpensAtUs()), ledger.Time(s.GetClosesAtUs())
+	declared.Payment = withService(paymentShown(s.GetPayment()), declared.Payment)
 	a.RuleSet = hex.EncodeToString(s.GetRules())
 }
 
@@ -169,52 +168,4 @@ func packetText(s spec.Sale) string {
 		return "numbers"
 	}
 	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
-}
-
-// UnitSource describes in plans the source of a sale's payloads.
-type UnitSource struct {
-	From   string   `json:"from"` // file, range
-	Ranges []string `json:"ranges,omitempty"`
-	Column string   `json:"column,omitempty"` // column of the file that names a unit; "": the first
-	Secret bool     `json:"secret,omitempty"` // encrypted in the ledger, and sent only to buyers
-	Choose bool     `json:"choose,omitempty"` // buyers may choose units by name
-	Digest string   `json:"digest,omitempty"` // digest of all payloads, in hex; unknown before apply
-}
-
-func unitSourceOf(s spec.Sale) *UnitSource {
-	u := s.Units
-	if u == nil {
-		return nil
-	}
-	g := &UnitSource{From: "file", Ranges: u.Ranges, Column: u.Column, Secret: u.Secret, Choose: u.Choose}
-	if len(u.Ranges) > 0 {
-		g.From = "range"
-	}
-	return g
-}
-
-// with returns g with the digest of its units.
-func (g *UnitSource) with(digest []byte) *UnitSource {
-	if g != nil {
-		g.Digest = hex.EncodeToString(digest)
-	}
-	return g
-}
-
-// list returns the attributes of a UnitSource.
-func (g *UnitSource) list() []Field {
-	if g == nil {
-		g = new(UnitSource)
-	}
-	word := func(is bool) string {
-		if is {
-			return "true"
-		}
-		return ""
-	}
-	return []Field{
-		{Name: "units.from", After: g.From}, {Name: "units.range", After: strings.Join(g.Ranges, ", ")},
-		{Name: "units.column", After: g.Column}, {Name: "units.secret", After: word(g.Secret)},
-		{Name: "units.choose", After: word(g.Choose)}, {Name: "units.digest", After: g.Digest[:min(len(g.Digest), shortSet)]},
-	}
 }

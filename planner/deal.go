@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"sort"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -76,15 +77,7 @@ func lower(limits, available []int64, wanted int64) []int64 {
 // search returns the lowest number in [low, high] for which found is true. found must be
 // monotonic, and true at high.
 func search(low, high int64, found func(int64) bool) int64 {
-	for low < high {
-		mid := low + (high-low)/2
-		if found(mid) {
-			high = mid
-		} else {
-			low = mid + 1
-		}
-	}
-	return low
+	return low + int64(sort.Search(int(high-low), func(i int) bool { return found(low + int64(i)) }))
 }
 
 func sum(numbers []int64) (total int64) {

@@ -86,7 +86,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	after := saleAttributes(desired, desired.Stock, ledger.PhaseName(phase), 1)
-	after.UnitSource = after.UnitSource.with(planned.GetUnits())
+	after.UnitsDigest = hex.EncodeToString(planned.GetUnits())
 	p.add(Action{Address: SaleAddress(p.Sale), Action: Create, ActionReason: why, Reason: reason, After: after})
 	for i, units := range spec.Shares(desired.Stock, desired.LockCount) {
 		added := deal(planned, units)
@@ -168,11 +168,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	settings := withRows(settingsOf(desired, phase), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
 	p.durabilityWarnings(actual, desired.Ack)
 	if !changed && !drifted && !moved && delta == 0 {
-		p.remaining(actual, shards)
-		p.lists(actual, settings.GetPhase())
-		p.markers(actual)
-		p.warnings(actual, endOf(settings))
-		return p, p.complete()
+		return p, p.remaining(actual, shards)
 	}
 	p.spreadWarning(desired)
 	planned := follow(sale, settings)
@@ -181,13 +177,13 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
-	before.UnitSource = before.UnitSource.with(newest.GetUnits())
-	before.inForce(inForce, old)
+	before.UnitsDigest = hex.EncodeToString(newest.GetUnits())
+	before.inForce(inForce)
 	after := saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration())
 	if moved {
 		after.Phase = ledger.PhaseName(phase)
 	}
-	after.UnitSource = after.UnitSource.with(digest)
+	after.UnitsDigest = hex.EncodeToString(digest)
 	p.harm(inForce, settings, actual.At)
 	why, reason := updateReason(changed, drifted, moved, declaration, sale)
 	p.updateSale(why, reason, before, after)

@@ -91,10 +91,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	p := newPlan(KindPhase, actual)
 	settings := withPhase(newest.GetSettings(), phase)
 	if now == phase {
-		p.remaining(actual, shards)
-		p.lists(actual, phase)
-		p.warnings(actual, endOf(settings))
-		return p, p.complete()
+		return p, p.remaining(actual, shards)
 	}
 	if phase == pb.Phase_CLOSED {
 		if err := protected(old, actual.Name, "it is not closed"); err != nil {

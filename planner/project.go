@@ -131,8 +131,9 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual)
 	return nil
 }
 
-// remaining plans the completion of generations that are not on every shard.
-func (p *Plan) remaining(actual *Actual, shards shardViews) {
+// remaining plans the completion of generations that are not on every shard, and completes the
+// plan.
+func (p *Plan) remaining(actual *Actual, shards shardViews) error {
 	sale := actual.Sale
 	if sale.Applied() < sale.Generation() {
 		old, _ := Declared(sale.Newest()) // the planner has decoded it before
@@ -143,6 +144,13 @@ func (p *Plan) remaining(actual *Actual, shards shardViews) {
 		})
 	}
 	p.shards(actual, shards, nil, ReasonGenerationPending)
+	settings := sale.Newest().GetSettings()
+	p.lists(actual, settings.GetPhase())
+	if p.Kind == KindApply {
+		p.markers(actual)
+	}
+	p.warnings(actual, endOf(settings))
+	return p.complete()
 }
 
 // shards plans the shards: what is left of earlier generations, and the changes of planned

@@ -10,71 +10,23 @@ import (
 	"salectl/spec"
 )
 
-// Who describes in plans who may claim, and in which order.
-type Who struct {
-	// RuleSet is the SHA-256 of all that is evaluated, in hex; "" if there is nothing.
-	RuleSet   string          `json:"ruleSet,omitempty"`
-	Rules     []Rule          `json:"rules,omitempty"`
-	Variables []spec.Variable `json:"variables,omitempty"`
-	Users     *spec.Users     `json:"users,omitempty"`
-	History   *spec.History   `json:"history,omitempty"`
-	Queue     *Queue          `json:"queue,omitempty"`
-}
-
-// Rule is one rule. Costs are in units of CEL.
-type Rule struct {
-	spec.Rule
-	WorstCost uint64 `json:"worstCost,omitempty"` // cost of require with its variables; 0: unknown
-	CostLimit uint64 `json:"costLimit"`
-}
-
-// Queue is the order in which claims are decided.
-type Queue struct {
-	spec.Queue
-	WorstCost uint64 `json:"worstCost,omitempty"` // cost of the priority; 0: unknown, or no priority
-}
-
-// whoOf returns the declared Who. Costs are unknown if another version of this program has
-// made the declaration and this one cannot compile it.
-func whoOf(s spec.Sale) Who {
-	var w Who
-	if hash, ok := rules.HashFor(s); ok {
-		w.RuleSet = hash.String()
-	}
-	var costs map[string]uint64
-	var priority uint64
-	if set, err := rules.ForSale(s); err == nil && set != nil {
-		costs, priority = set.Costs()
-	}
-	for _, r := range s.Rules {
-		w.Rules = append(w.Rules, Rule{r, costs[r.Name], rules.MaxCost})
-	}
-	w.Variables, w.Users, w.History = s.Variables, s.Users, s.History
-	if s.Queue != nil {
-		w.Queue = &Queue{*s.Queue, priority}
-	}
-	return w
-}
-
-// list returns the attributes of a Who.
-func (w Who) list() []Field {
-	var fields []Field
-	show := func(name, value string) { fields = append(fields, Field{Name: name, After: value}) }
-	show("rule set", w.RuleSet[:min(len(w.RuleSet), shortSet)])
+// listRules lists who may claim, and in which order.
+func (a *Attributes) listRules(sale *spec.Sale, show func(name, value string)) {
+	show("rule set", a.RuleSet[:min(len(a.RuleSet), shortSet)])
 	var names []string
-	for _, r := range w.Rules {
+	for _, r := range sale.Rules {
 		names = append(names, r.Name)
 	}
 	show("rules", strings.Join(names, ", "))
-	for _, r := range w.Rules {
-		show("rule "+r.Name, fmt.Sprintf("%s%s: %s", r.Enforce, costText(r.WorstCost), inLine(r.Require)))
+	for _, r := range sale.Rules {
+		show("rule "+r.Name, fmt.Sprintf("%s%s: %s", r.Enforce, costText(a.Costs["rule "+r.Name]), inLine(r.Require)))
 		show("rule "+r.Name+", message", inLine(r.Message))
 		show("rule "+r.Name+", messageExpression", inLine(r.MessageExpression))
 	}
-	for _, v := range w.Variables {
+	for _, v := range sale.Variables {
 		show("variable "+v.Name, inLine(v.Expression))
 	}
-	if u := w.Users; u != nil {
+	if u := sale.Users; u != nil {
 		var types []string
 		for _, a := range u.Attributes {
 			types = append(types, a.Name+" "+a.Type)
@@ -85,7 +37,7 @@ func (w Who) list() []Field {
 		show("users.fresh", termText(u.Fresh))
 		show("users.cached", spec.Grouped(u.Cached))
 	}
-	if h := w.History; h != nil {
+	if h := sale.History; h != nil {
 		var table *spec.UsersTable
 		if t := h.Table; t != nil {
 			table = &spec.UsersTable{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table, Family: t.Family}
@@ -93,14 +45,13 @@ func (w Who) list() []Field {
 		show("history.from", fromText(h.Files != nil, "exports", table))
 		listTable(table, "history", show)
 	}
-	if q := w.Queue; q != nil {
+	if q := sale.Queue; q != nil {
 		show("queue.order", string(q.Order))
 		if q.Priority != "" {
-			show("queue.priority", inLine(q.Priority)+costText(q.WorstCost))
+			show("queue.priority", inLine(q.Priority)+costText(a.Costs["priority"]))
 		}
 		show("queue.depth", spec.Grouped(q.Depth))
 	}
-	return fields
 }
 
 // listTable lists the attributes of an external table.

@@ -50,12 +50,7 @@ func completion(actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	p := newPlan(KindApply, actual)
-	settings := actual.Sale.Newest().GetSettings()
-	p.remaining(actual, shards)
-	p.lists(actual, settings.GetPhase())
-	p.markers(actual)
-	p.warnings(actual, endOf(settings))
-	return p, p.complete()
+	return p, p.remaining(actual, shards)
 }
 
 // differences lists the differences between a saved plan and the one made now. It ignores

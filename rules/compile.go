@@ -92,16 +92,16 @@ func ForSale(s spec.Sale) (*Set, error) {
 }
 
 // Costs returns the worst-case costs, in units of CEL and with each variable counted once, of the
-// conditions of the rules by name, and of the priority. Each is at most MaxCost.
-func (s *Set) Costs() (rules map[string]uint64, priority uint64) {
-	rules = map[string]uint64{}
+// conditions of the rules as "rule NAME", and of the "priority". Each is at most MaxCost.
+func (s *Set) Costs() map[string]uint64 {
+	costs := map[string]uint64{}
 	for _, r := range s.rules {
-		rules[r.Name] = s.worst(r.require)
+		costs["rule "+r.Name] = s.worst(r.require)
 	}
 	if s.priority != nil {
-		priority = s.worst(s.priority)
+		costs["priority"] = s.worst(s.priority)
 	}
-	return rules, priority
+	return costs
 }
 
 // compiler compiles expressions that use the names of a provider.

@@ -268,8 +268,8 @@ func TestCosts(t *testing.T) {
 		},
 		Priority: "user.level",
 	})
-	want := map[string]uint64{"plain": 3, "chain": 2 + 3 + 4, "shared": 4 + 3 + 4}
-	if got, priority := s.Costs(); !maps.Equal(got, want) || priority != 2 {
+	want := map[string]uint64{"rule plain": 3, "rule chain": 2 + 3 + 4, "rule shared": 4 + 3 + 4, "priority": 2}
+	if got := s.Costs(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

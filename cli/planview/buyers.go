@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"salectl/planner"
 	"salectl/spec"
@@ -35,17 +36,25 @@ func noticed(plan *planner.Plan) []string {
 	return []string{fmt.Sprintf("What generation %d has declared, where it is not in force yet.", plan.Generation)}
 }
 
+// declared returns the declaration in attributes; a saved plan may have none.
+func declared(a *planner.Attributes) spec.Sale {
+	if a.Sale == nil {
+		return spec.Sale{}
+	}
+	return *a.Sale
+}
+
 // newlyNoticed is noticed for a new sale.
-func newlyNoticed(sale *planner.Attributes) (lines []string) {
-	until := ""
-	if sale.ClosesAt != "" {
-		until = ", until " + mdCode(sale.ClosesAt)
+func newlyNoticed(after *planner.Attributes) (lines []string) {
+	sale, until := declared(after), ""
+	if !sale.ClosesAt.IsZero() {
+		until = ", until " + mdCode(planner.TimeText(sale.ClosesAt))
 	}
 	switch {
-	case sale.Phase != "open":
-		lines = append(lines, fmt.Sprintf("The sale begins %s: no claim is accepted until it is opened.", mdPhase(sale.Phase)))
-	case sale.OpensAt != "":
-		lines = append(lines, fmt.Sprintf("Claims are accepted from %s on%s.", mdCode(sale.OpensAt), until))
+	case after.Phase != "open":
+		lines = append(lines, fmt.Sprintf("The sale begins %s: no claim is accepted until it is opened.", mdPhase(after.Phase)))
+	case !sale.OpensAt.IsZero():
+		lines = append(lines, fmt.Sprintf("Claims are accepted from %s on%s.", mdCode(planner.TimeText(sale.OpensAt)), until))
 	default:
 		lines = append(lines, fmt.Sprintf("Claims are accepted as soon as the sale is served%s.", until))
 	}
@@ -56,7 +65,7 @@ func newlyNoticed(sale *planner.Attributes) (lines []string) {
 	if sale.Payment != nil {
 		lines = append(lines, heldFor(sale.Payment))
 	}
-	if sale.RuleSet != "" {
+	if after.RuleSet != "" {
 		lines = append(lines, "Rules say who may claim.")
 	}
 	return lines
@@ -78,21 +87,17 @@ func areUnits(n int64) string {
 }
 
 func heldFor(p *spec.Payment) string {
-	for _, f := range (planner.Action{After: &planner.Attributes{Payment: p}}).Fields() {
-		if f.Name == "payment.holdFor" {
-			return fmt.Sprintf("A claim is held for %s, to be paid.", mdCode(f.After))
-		}
-	}
-	return "A claim is held, to be paid."
+	return fmt.Sprintf("A claim is held for %s, to be paid.", mdCode(spec.FormatTerm(time.Duration(p.HoldFor))))
 }
 
 // changeNoticed is noticed for a live sale.
-func changeNoticed(before, after *planner.Attributes) (lines []string) {
+func changeNoticed(from, to *planner.Attributes) (lines []string) {
+	before, after := declared(from), declared(to)
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if before.Phase != after.Phase {
-		switch after.Phase {
+	if from.Phase != to.Phase {
+		switch to.Phase {
 		case "open":
-			say("Claims are accepted again: the sale was %s.", mdPhase(before.Phase))
+			say("Claims are accepted again: the sale was %s.", mdPhase(from.Phase))
 		case "paused":
 			say("Every claim is refused, since the sale is paused; buyers keep what they have.")
 		case "closed":
@@ -129,8 +134,8 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 			say("The sale %s %s instead of %s.", what, mdCode(after), mdCode(before))
 		}
 	}
-	hour("opens at", before.OpensAt, after.OpensAt, "needs no hour to open")
-	hour("closes at", before.ClosesAt, after.ClosesAt, "closes at no hour")
+	hour("opens at", planner.TimeText(before.OpensAt), planner.TimeText(after.OpensAt), "needs no hour to open")
+	hour("closes at", planner.TimeText(before.ClosesAt), planner.TimeText(after.ClosesAt), "closes at no hour")
 	switch was, is := before.Payment, after.Payment; {
 	case was == nil && is != nil:
 		say("Later claims are no longer sold at once. %s", heldFor(is))
@@ -142,7 +147,7 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 	if was, is := before.Payment, after.Payment; was != nil && is != nil && was.UnpaidPerUser != is.UnpaidPerUser {
 		say("A user with %s cancelled or expired may claim no more.", spec.Count(is.UnpaidPerUser, "claim"))
 	}
-	if before.RuleSet != after.RuleSet {
+	if from.RuleSet != to.RuleSet {
 		say("Later claims are judged by other rules; who has a claim keeps it.")
 	}
 	if !reflect.DeepEqual(before.Queue, after.Queue) {

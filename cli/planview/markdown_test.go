@@ -20,7 +20,7 @@ func planned(name string, shards int) part {
 		plan.Actions = append(plan.Actions, planner.Action{Address: address, Action: planner.Create, After: after, Reason: "case " + address})
 		plan.Summary.Create++
 	}
-	add("sale/"+name, &planner.Attributes{Phase: "open", Stock: 5 * int64(shards), LockCount: shards, PerUserLimit: 1})
+	add("sale/"+name, &planner.Attributes{Phase: "open", Sale: &spec.Sale{Stock: 5 * int64(shards), LockCount: shards, PerUserLimit: 1}})
 	for i := range shards {
 		add(fmt.Sprint("shard/", i), &planner.Attributes{Limit: &limit, Units: fmt.Sprintf("%d-%d", 5*i+1, 5*i+5)})
 	}
@@ -102,7 +102,7 @@ func fencesShut(text string) bool {
 // TestMarkdownOfUnpaidClaims holds the sentence about a changed spec.payment.unpaidPerUser.
 func TestMarkdownOfUnpaidClaims(t *testing.T) {
 	unpaid := func(n int64) *planner.Attributes {
-		return &planner.Attributes{Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), UnpaidPerUser: n}}
+		return &planner.Attributes{Sale: &spec.Sale{Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), UnpaidPerUser: n}}}
 	}
 	for name, c := range map[string]struct {
 		before, after int64

@@ -18,9 +18,6 @@ type Config struct {
 	// Remember receives from Destroy what users bought, before anything is deleted. Nil: the
 	// purchases are not kept.
 	Remember Remember
-	// Linger is how long Destroy keeps the sealed logs after their export, so that feeds which
-	// are up to date read the end. With 0 it deletes at once.
-	Linger time.Duration
 }
 
 // Options are the parameters of an execution that no backend determines.
@@ -32,6 +29,9 @@ type Options struct {
 	// Progress is called once for each address that is done, never concurrently. It may be
 	// nil.
 	Progress func(Progress)
+	// Linger is how long Destroy keeps the sealed logs after their export, so that feeds which
+	// are up to date read the end. With 0 it deletes at once.
+	Linger time.Duration
 	// CancelHolds makes Destroy cancel held claims. Otherwise it waits until each is settled.
 	CancelHolds bool
 	// Units supplies the payloads of the units that Run adds (current.PayloadsOf); nil if units are

@@ -213,6 +213,9 @@ func (t *teardown) export() {
 			t.x.result.Export = e.path
 			t.x.doing(planner.SaleAddress(t.x.plan.Sale), "export", e.path)
 			t.digest = e.digest
+			if t.x.Linger > 0 {
+				t.x.core.Sleep(t.x.Linger)
+			}
 			return
 		case try == exportTries, !gone && (errors.Is(err, planner.ErrRefused) || errors.Is(err, ledger.ErrCorrupt)):
 			t.x.core.Fail(err)

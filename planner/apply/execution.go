@@ -1,9 +1,11 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"salectl/backends/ledger"
@@ -253,4 +255,206 @@ func (x *execution) otherNodes(generation uint64) bool {
 	newest, err2 := planner.Declared(x.sale.Newest())
 	from, to, err3 := planner.HomesOf(old, newest)
 	return errors.Join(err, err2, err3) == nil && (!planner.SameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))
+}
+
+// Exporter writes the ledger of a sale to its final location before its logs are deleted. It
+// returns that location and the SHA-256 of the bytes, which are durable if err is nil. It may
+// be called again for the same bytes.
+type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path string, digest []byte, err error)
+
+// NewExecution returns a Machine that carries out a plan; a plan of destroy needs an Exporter.
+// The Result is set when the Machine is done. An empty plan of MakePhase is confirmed by a
+// note in the sale's log.
+func NewExecution(t Terms, plan *planner.Plan, export Exporter) (*machine.Machine, *Result, error) {
+	if plan.Kind == planner.KindDestroy && export == nil {
+		return nil, nil, fmt.Errorf("%w: a plan of destroy needs somewhere to export to", planner.ErrBadPlan)
+	}
+	x, err := newExecution(t, plan, export, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	return machine.New(x.core, x), &x.result, nil
+}
+
+func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) (*execution, error) {
+	planned, err := plan.Intent()
+	if err != nil {
+		return nil, err
+	}
+	if planned != nil {
+		planned.PlanDigest, planned.Who = plan.Digest[:], t.Who
+	}
+	if err := errors.Join(t.Units.Check(planned), keyFits(plan, planned, t.Key)); err != nil {
+		return nil, err
+	}
+	x := &execution{
+		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal, stage: notBegun,
+		result:  Result{Sale: plan.Sale, UID: plan.UID},
+		actions: make(map[string]string),
+	}
+	x.openSale()
+	for _, name := range t.Nodes {
+		x.nodes = append(x.nodes, lockNode{name: name})
+	}
+	for _, a := range plan.Actions {
+		x.actions[a.Address] = a.Action
+	}
+	return x, nil
+}
+
+// Run carries out the plan.
+func (x *execution) Run() {
+	if first := x.first(); first != nil {
+		first()
+	}
+}
+
+// first returns the steps of the plan, or nil if the plan is already carried out. An
+// empty plan is, with two exceptions: that of a destroyed sale sweeps the lock nodes, and that
+// of a sale already in its phase confirms the phase.
+func (x *execution) first() func() {
+	switch p := x.plan; {
+	case p.Kind == planner.KindReveal && p.Empty():
+		x.result.Generation = p.Generation
+		return nil
+	case p.Kind == planner.KindReveal:
+		return (&revealing{x: x}).run
+	case p.Kind == planner.KindApply && p.Empty():
+		x.result.Generation = p.Generation
+		return nil
+	case p.Kind != planner.KindDestroy:
+		return x.apply
+	case p.Empty() && !x.rehearsal && p.Phase != ledger.PhaseDestroyed:
+		return nil
+	}
+	return (&teardown{x: x}).run
+}
+
+// Stop ends the execution at a timeout or an interruption.
+func (x *execution) Stop(cause error) {
+	kind := planner.ErrPartly
+	if !x.tableMade && x.planned == unsent {
+		kind = errInterrupted
+		if errors.Is(cause, context.DeadlineExceeded) {
+			kind = planner.ErrTimeout
+		}
+	}
+	if x.core.Worry != nil {
+		cause = fmt.Errorf("%w; the last error was: %v", cause, x.core.Worry)
+	}
+	x.core.Fail(fmt.Errorf("%w: %w", kind, cause))
+}
+
+var errInterrupted = errors.New("nothing was changed")
+
+// wrap converts the final error for the caller: any failure after the table was made or the
+// plan was stored in the sale's log is ErrPartly.
+func (x *execution) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	decided := false
+	for _, own := range []error{planner.ErrStale, planner.ErrRefused, planner.ErrPartly, planner.ErrTimeout, errInterrupted, ledger.ErrCorrupt} {
+		decided = decided || errors.Is(err, own)
+	}
+	if (x.tableMade || x.planned.isKnown()) && !decided {
+		err = fmt.Errorf("%w: %w", planner.ErrPartly, err)
+	}
+	return fmt.Errorf("sale %s: %w", x.plan.Sale, err)
+}
+
+// Outcome completes the result and returns the error for the caller: that of the machine, or
+// ErrPartly if something is left undone.
+func (x *execution) Outcome(err error) error {
+	x.result.Changed = x.core.Changed
+	if err != nil {
+		return x.wrap(err)
+	}
+	if left := x.left(); left != "" {
+		return fmt.Errorf("sale %s: %w: %s", x.plan.Sale, planner.ErrPartly, left)
+	}
+	return nil
+}
+
+// left describes what a completed apply has left undone.
+func (x *execution) left() string {
+	var all []string
+	if n := x.result.Shortfall; n > 0 {
+		all = append(all, fmt.Sprintf("%s could not be taken back: claims were faster; make a new plan", spec.Count(n, "unit")))
+	}
+	for _, n := range x.nodes {
+		if n.unmarked != nil {
+			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.name, planner.ShortNodeError(n.name, n.unmarked)))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// stage describes the current step of an execution. A stage that a plan does not need is skipped.
+type stage string
+
+// Stages, in their order.
+const (
+	notBegun          stage = "not begun"
+	askingNodes       stage = "asking the lock nodes"
+	checkingTable     stage = "checking the table"
+	readingSale       stage = "reading the sale's log"
+	storingUnits      stage = "storing what the units are"
+	appendingPlanned  stage = "appending Planned"
+	bringingShards    stage = "bringing the shards to their generation"
+	markingNodes      stage = "marking the lock nodes"
+	fillingLists      stage = "filling the lists"
+	notingApplied     stage = "appending Applied"
+	closingEntries    stage = "closing the entries of the shards"
+	notingEntries     stage = "appending EntriesClosed"
+	notingDrawn       stage = "appending Drawn"
+	notingRanked      stage = "appending Ranked"
+	settlingTransfers stage = "ending transfers and holds"
+	sealingShards     stage = "sealing the shards"
+	exporting         stage = "exporting"
+	notingSealed      stage = "appending Sealed"
+	sweepingNodes     stage = "sweeping the lock nodes"
+	forgettingLists   stage = "deleting the lists"
+	deletingLogs      stage = "deleting the shards' logs"
+	notingDestroyed   stage = "appending Destroyed"
+	deletingSale      stage = "deleting the sale's log"
+)
+
+// planned is the knowledge about the plan in the sale's log.
+type planned int
+
+const (
+	unsent     planned = iota // never sent by this execution
+	sent                      // the log may have it
+	found                     // the log has it, stored by any process
+	stored                    // this execution has stored it
+	carriedOut                // it was carried out before: completed actions are no progress
+)
+
+// isKnown reports whether the log has the plan.
+func (p planned) isKnown() bool { return p >= found }
+
+// begin enters a stage.
+func (x *execution) begin(s stage) { x.stage, x.waits = s, "" }
+
+// String describes the progress for people: "apply: appending Planned, slot 7, 3 of 5 shards
+// done".
+func (x *execution) String() string {
+	text := fmt.Sprintf("%s: %v", x.plan.Kind, x.stage)
+	if x.waits != "" {
+		text += ", waiting " + x.waits
+	}
+	if x.planned != unsent || x.sale.Next() > 0 {
+		text += fmt.Sprintf(", slot %d", x.sale.Next())
+	}
+	if x.goal == 0 || len(x.shards) == 0 {
+		return text
+	}
+	done := 0
+	for _, s := range x.shards {
+		if s.head != nil && s.head.Generation >= x.goal {
+			done++
+		}
+	}
+	return fmt.Sprintf("%s, %d of %d shards done", text, done, len(x.shards))
 }

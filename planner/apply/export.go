@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,13 +11,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
+	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
 	"salectl/backends/ledger/payload"
 	"salectl/internal/files"
 	"salectl/planner"
+	"salectl/rules"
 	"salectl/units"
 )
 
@@ -98,27 +99,55 @@ type exporter struct {
 // SHA-256 of the file, which the manifest has too. An existing file with the same bytes counts
 // as written. The file is readable by its owner only, as temporary files are, since it has all
 // users and the keys of their requests.
-func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
+func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) (digest []byte, err error) {
+	err = x.create(path, "exporting", func(to io.Writer) (err error) {
+		digest, err = e.Write(ctx, logs, to)
+		return err
+	}, func(temp string) error {
+		if err := checkExport(ctx, logs, temp, digest, e); err != nil {
+			return err
+		}
+		switch has, err := digestOf(path); {
+		case err == nil && !bytes.Equal(has, digest):
+			return inTheWay(path)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("exporting: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return digest, err
+	}
+	return digest, x.manifest(path, digest)
+}
+
+// create writes a file, syncs it, checks it under its temporary name, and renames it. It
+// replaces an existing file, even one with the same bytes, since that may not be synced. doing
+// names the work in errors.
+func (x exporter) create(path, doing string, write func(io.Writer) error, check func(temp string) error) error {
 	temp, err := files.CreateTemp(path)
 	if err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	defer temp.Close()
 	defer os.Remove(temp.Name()) // fails harmlessly after the rename
-	sum, err := e.Write(ctx, logs, temp)
-	if err != nil {
-		return nil, err
+	if err := write(temp); err != nil {
+		return err
 	}
 	if err := x.sync(temp); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	if err := checkExport(ctx, logs, temp.Name(), sum, e); err != nil {
-		return nil, err
+	if err := check(temp.Name()); err != nil {
+		return err
 	}
-	if err := files.MoveTemp(temp, func() error { return x.publish(temp.Name(), path, sum) }); err != nil {
-		return sum, err
+	if err := files.MoveTemp(temp, func() error { return os.Rename(temp.Name(), path) }); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return sum, x.manifest(path, sum)
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return errors.Join(x.sync(folder), folder.Close()) // makes the name durable
 }
 
 // checkExport folds the file as it is on disk.
@@ -152,21 +181,6 @@ func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, pl
 		return fmt.Errorf("reading the export back from %s, check the disk: %w", place, err)
 	}
 	return nil
-}
-
-// publish renames a synced file to its final name. It replaces an existing file with the same
-// bytes, since that file may not be synced.
-func (e exporter) publish(temp, path string, digest []byte) error {
-	switch has, err := digestOf(path); {
-	case err == nil && !bytes.Equal(has, digest):
-		return inTheWay(path)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("exporting: %w", err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("exporting: %w", err)
-	}
-	return e.syncFolder(path)
 }
 
 func digestOf(path string) ([]byte, error) {
@@ -206,10 +220,6 @@ func ReadManifest(export string) ([]byte, error) {
 	return says, nil
 }
 
-// manifestName returns the text after the digest. sha256sum escapes a name with a line break
-// or a backslash only in a line that begins with a backslash; here that is not needed.
-func manifestName(export string) string { return "  " + filepath.Base(export) + "\n" }
-
 // WriteManifest writes the manifest of an export and replaces an older one.
 func WriteManifest(export string, digest []byte) error {
 	return exporter{(*os.File).Sync}.manifest(export, digest)
@@ -219,28 +229,65 @@ func (x exporter) manifest(export string, digest []byte) error {
 	if err := CheckManifest(export); err != nil {
 		return err
 	}
-	path := files.ManifestPath(export)
-	temp, err := files.CreateTemp(path)
-	if err != nil {
-		return fmt.Errorf("writing the manifest: %w", err)
-	}
-	defer temp.Close()
-	defer os.Remove(temp.Name()) // fails harmlessly after the rename
-	_, err = io.Copy(temp, strings.NewReader(hex.EncodeToString(digest)+manifestName(export)))
-	if err = errors.Join(err, x.sync(temp)); err != nil {
-		return fmt.Errorf("writing the manifest: %w", err)
-	}
-	if err := files.MoveTemp(temp, func() error { return os.Rename(temp.Name(), path) }); err != nil {
-		return fmt.Errorf("writing the manifest: %w", err)
-	}
-	return x.syncFolder(path)
+	return x.create(files.ManifestPath(export), "writing the manifest", func(to io.Writer) error {
+		// sha256sum escapes a name with a line break or a backslash only in a line that begins
+		// with a backslash; here that is not needed.
+		if _, err := fmt.Fprintf(to, "%x  %s\n", digest, filepath.Base(export)); err != nil {
+			return fmt.Errorf("writing the manifest: %w", err)
+		}
+		return nil
+	}, func(string) error { return nil })
 }
 
-// syncFolder makes the name durable.
-func (e exporter) syncFolder(path string) error {
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("exporting: %w", err)
+// A manifest records the digest of an export beside it, so that a recipient of both can verify
+// the export with sha256sum -c.
+
+// Remember stores what users bought in a run of a sale, for the rules of later sales. It may
+// receive the same buyers again. Without buyers it only returns the error that storing would
+// have.
+type Remember func(ctx context.Context, sale, uid string, buyers []rules.Buyer) error
+
+// rememberAtOnce bounds the number of buyers in one call of a Remember.
+const rememberAtOnce = 4096
+
+// remembering returns an Exporter that stores what users bought after the export: what is
+// stored without an export would be stored again.
+func remembering(export Exporter, remember Remember) Exporter {
+	return func(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
+		path, digest, err := export(ctx, logs, e)
+		if err != nil {
+			return path, digest, err
+		}
+		for chunk := range slices.Chunk(e.buyers(), rememberAtOnce) {
+			if err := remember(ctx, e.sale, e.uid, chunk); err != nil {
+				return path, digest, fmt.Errorf("keeping what users bought: %w", err)
+			}
+		}
+		return path, digest, nil
 	}
-	return errors.Join(e.sync(folder), folder.Close())
+}
+
+// buyers returns the users who have units, in the order of the shards. A user's claims are on
+// one shard.
+func (e *Export) buyers() (all []rules.Buyer) {
+	for _, s := range e.shards {
+		index := make(map[string]int)
+		for i := range s.Claims() {
+			c := s.Claim(i)
+			if c.State != ledger.StateSold {
+				continue
+			}
+			n, known := index[c.User]
+			if !known {
+				n = len(all)
+				index[c.User], all = n, append(all, rules.Buyer{User: c.User})
+			}
+			b := &all[n]
+			b.Units += int64(len(c.Units))
+			if at := time.UnixMicro(c.TimeUs).UTC(); at.After(b.At) {
+				b.At = at
+			}
+		}
+	}
+	return all
 }

@@ -78,25 +78,25 @@ func TestRemembering(t *testing.T) {
 
 // What was exported is left where it is for a while, and an end of the command ends that.
 func TestLingering(t *testing.T) {
-	failed, over := errors.New("no room"), errors.New("interrupted")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	var fail error
-	exporting := func(context.Context, ledger.Logs, *Export) (string, []byte, error) {
-		if fail == nil {
-			cancel(over) // it would wait for an hour
+	lingers := func() *process {
+		w := newWorld(t)
+		w.mustApply(tickets(10))
+		p := w.begin(w.planDestroy())
+		p.x.Linger = time.Hour
+		for !p.isNext("export") {
+			p.step(inOrder)
 		}
-		return "file", []byte("sum"), fail
+		if p.step(inOrder); len(p.queue) > 0 || p.wake != w.now.Mono+time.Hour {
+			t.Errorf("after the export it makes the calls %+v, and goes on after %v", p.queue, p.wake-w.now.Mono)
+		}
+		return p
 	}
-	fail = failed
-	if _, _, err := lingering(exporting, time.Hour)(ctx, nil, nil); !errors.Is(err, failed) {
-		t.Errorf("an export that fails: %v", err)
+	if err := lingers().finish(); err != nil {
+		t.Error(err)
 	}
-	fail = nil
-	if _, _, err := lingering(exporting, time.Hour)(ctx, nil, nil); !errors.Is(err, over) {
-		t.Errorf("a command that is ended: %v", err)
-	}
-	path, digest, err := lingering(exporting, time.Nanosecond)(t.Context(), nil, nil)
-	if path != "file" || string(digest) != "sum" || err != nil {
-		t.Errorf("%s %s %v", path, digest, err)
+	p, over := lingers(), errors.New("interrupted")
+	p.Stop(p.world.now, over)
+	if p.take(); !errors.Is(p.err, over) || p.world.actual().Sale.Sealed() != nil {
+		t.Errorf("a command that is ended: %v", p.err)
 	}
 }

@@ -130,11 +130,13 @@ func (x *execution) findOwner() (alive bool) {
 	if x.sale.Applied() == 0 {
 		return false
 	}
-	votes, waits := planner.NewLeaseVotes(x.plan.UID), x.waits
+	nodes, waits := make([]planner.NodeActual, len(x.nodes)), x.waits
 	x.waits = "for the lock nodes" // not for the subject of the stage
-	x.core.Each(len(x.nodes), func(i int) { votes.Count(x.core.Leases(i, "find owner", votes.Key)) })
+	x.core.Each(len(nodes), func(i int) {
+		nodes[i].Leases, nodes[i].Err = x.core.Leases(i, "find owner", spec.LeaseKey(x.plan.UID, 0))
+	})
 	x.waits = waits
-	return votes.MayHaveOwner(len(x.nodes))
+	return !planner.Unserved(x.plan.UID, nodes)
 }
 
 // sweep removes the sale's leases and marker from the nodes. A process that serves the sale

@@ -442,10 +442,10 @@ func TestAttributesOfASale(t *testing.T) {
 	sale.OpensAt, sale.ClosesAt, sale.LockTTL = epoch, epoch.Add(1500*time.Millisecond).In(time.FixedZone("there", 3600)), spec.Duration(2500*time.Millisecond)
 	want := []planner.Field{
 		{Name: "run", Before: "", After: "1"}, {Name: "phase", Before: "", After: "open"}, {Name: "stock", Before: "", After: "30"}, {Name: "lockCount", Before: "", After: "3"}, {Name: "perUserLimit", Before: "", After: "1"},
-		{Name: "opensAt", Before: "", After: "2026-11-11T12:00:00Z"}, {Name: "closesAt", Before: "", After: "2026-11-11T12:00:01.5Z"}, {Name: "lock.ttl", Before: "", After: "2.5s"},
+		{Name: "opensAt", Before: "", After: "2026-11-11T12:00:00Z"}, {Name: "closesAt", Before: "", After: "2026-11-11T12:00:01.5Z"}, {Name: "engine", Before: "", After: "redis"}, {Name: "ack", Before: "", After: "ledger"}, {Name: "backlog", Before: "", After: "100"},
+		{Name: "lock.ttl", Before: "", After: "2500ms"}, {Name: "redPacket", Before: "", After: "30.00 CNY, split random, min 0.01"},
 		{Name: "backend", Before: "", After: "HBase table sales"}, {Name: "zookeeper", Before: "", After: "z:2181"}, {Name: "zookeeperRoot", Before: "", After: "/hbase"}, {Name: "lock nodes", Before: "", After: "a:1, b:1, c:1"},
 		{Name: "usernameEnv", Before: "", After: "USER"}, {Name: "passwordEnv", Before: "", After: "PASSWORD"}, {Name: "tls", Before: "", After: "true"}, {Name: "generation", Before: "", After: "1"},
-		{Name: "engine", Before: "", After: "redis"}, {Name: "ack", Before: "", After: "ledger"}, {Name: "backlog", Before: "", After: "100"}, {Name: "redPacket", Before: "", After: "30.00 CNY, split random, min 0.01"},
 	}
 	create := newWorld(t).mustPlan(sale).Actions[0]
 	if got := create.Fields(); !slices.Equal(got, want) {
@@ -458,14 +458,14 @@ func TestAttributesOfASale(t *testing.T) {
 	if got := newWorld(t).mustPlan(tickets(10)).Actions[0].Fields(); !slices.Equal(got, want) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)
 	}
-	want = slices.Insert(want, 6, []planner.Field{
+	want = slices.Insert(want, 5, []planner.Field{
 		{Name: "payment.holdFor", Before: "", After: "10m"}, {Name: "payment.grace", Before: "", After: "30s"}, {Name: "payment.extendBy", Before: "", After: "5m"}, {Name: "payment.late", Before: "", After: "resell"}, {Name: "payment.unpaidPerUser", Before: "", After: "20"},
 	}...)
 	awaited := with(tickets(10), func(s *spec.Sale) { s.Payment = paid() })
 	if got := newWorld(t).mustPlan(awaited).Actions[0].Fields(); !slices.Equal(got, want) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)
 	}
-	if got := (planner.Action{Before: &planner.Attributes{Stock: 3}}).Fields(); !slices.Equal(got, []planner.Field{{Name: "stock", Before: "3", After: ""}}) {
+	if got := (planner.Action{Before: &planner.Attributes{Units: "3"}}).Fields(); !slices.Equal(got, []planner.Field{{Name: "units", Before: "3", After: ""}}) {
 		t.Errorf("of what is deleted the fields are %q", got)
 	}
 }

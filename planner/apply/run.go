@@ -73,9 +73,6 @@ func destroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPath str
 	if cfg.Remember != nil {
 		export = remembering(export, cfg.Remember)
 	}
-	if cfg.Linger > 0 {
-		export = lingering(export, cfg.Linger)
-	}
 	x, err := newExecution(cfg.terms(), plan, export, rehearsal)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/spec"
 )
 
 // Core is the base of the step machines of apply and destroy. Its events are start, the reply to
@@ -363,4 +364,34 @@ func (c *Core) ReadHeads(logs []string) [][]byte {
 // DeleteLog deletes a log up to a slot, like ReadHeads.
 func (c *Core) DeleteLog(log string, upTo uint64) {
 	retry(c, "log "+log, "delete", NoValue(func(ctx context.Context, from ledger.Logs) error { return from.Delete(ctx, log, upTo) }))
+}
+
+// CheckTable checks the table of the logs.
+func (c *Core) CheckTable() error {
+	check := func(ctx context.Context, logs ledger.Logs) error { return logs.(ledger.Table).CheckTable(ctx) }
+	_, err := OnStore(c, "check table", CallTimeout, NoValue(check))
+	return err
+}
+
+// Info reads the identity and time of a node.
+func (c *Core) Info(node int) (quorum.Info, error) {
+	return OnNode(c, node, "info", func(ctx context.Context, node quorum.Node) (quorum.Info, error) { return node.Info(ctx) })
+}
+
+// ReadMarker reads the marker of a run on a node.
+func (c *Core) ReadMarker(node int, uid string) (quorum.Marker, error) {
+	marker := spec.Marker(uid)
+	return OnNode(c, node, "read marker", func(ctx context.Context, node quorum.Node) (quorum.Marker, error) {
+		return node.ReadMarker(ctx, marker)
+	})
+}
+
+// Leases reads the leases on a node whose keys begin with a prefix.
+func (c *Core) Leases(node int, what, prefix string) ([]quorum.Holding, error) {
+	return OnNode(c, node, what, func(ctx context.Context, node quorum.Node) ([]quorum.Holding, error) { return node.List(ctx, prefix) })
+}
+
+// Inspect queries the state of a list on a node.
+func (c *Core) Inspect(node int, list lists.List) (lists.State, error) {
+	return OnList(c, node, "inspect list", func(ctx context.Context, node lists.Node) (lists.State, error) { return node.Inspect(ctx, list) })
 }

@@ -60,13 +60,18 @@ type shownAction struct {
 }
 
 type shownAttributes struct {
-	Phase, DeclaredPhase, OpensAt, ClosesAt, Units, RuleSet string
-	Stock, PerUserLimit, LockTTLMs                          int64
-	LockCount                                               int
-	Partial                                                 bool
-	Generation                                              uint64
-	Limit                                                   *int64
-	Payment                                                 *struct {
+	Phase, Units, RuleSet string
+	Generation            uint64
+	Limit                 *int64
+	Sale                  shownDeclaration
+}
+
+type shownDeclaration struct {
+	Phase, OpensAt, ClosesAt       string
+	Stock, PerUserLimit, LockTTLMs int64
+	LockCount                      int
+	Partial                        bool
+	Payment                        *struct {
 		HoldForMs, GraceMs, ExtendByMs int64
 		Late                           string
 		UnpaidPerUser                  int64
@@ -283,8 +288,8 @@ func (p *shownPlan) judgeSale(e *evidence, a shownAction, wrong fault) {
 		for i := range p.shards() {
 			units += delta(p.change(i))
 		}
-		if p.Kind == "apply" && a.Before.Stock+units != a.After.Stock {
-			wrong("shows a stock of %d, then %d, and changes it by %d", a.Before.Stock, a.After.Stock, units)
+		if p.Kind == "apply" && a.Before.Sale.Stock+units != a.After.Sale.Stock {
+			wrong("shows a stock of %d, then %d, and changes it by %d", a.Before.Sale.Stock, a.After.Sale.Stock, units)
 		}
 	}
 }
@@ -336,16 +341,16 @@ func (p *shownPlan) judgeAttributes(side string, a *shownAttributes, of *pb.Plan
 		}
 	}
 	differ("generation", a.Generation, of.GetGeneration())
-	differ("perUserLimit", a.PerUserLimit, s.GetPerUserLimit())
-	differ("partial", a.Partial, s.GetPartial())
-	differ("opensAt", a.OpensAt, shownTime(s.GetOpensAtUs()))
-	differ("closesAt", a.ClosesAt, shownTime(s.GetClosesAtUs()))
+	differ("perUserLimit", a.Sale.PerUserLimit, s.GetPerUserLimit())
+	differ("partial", a.Sale.Partial, s.GetPartial())
+	differ("opensAt", a.Sale.OpensAt, shownTime(s.GetOpensAtUs()))
+	differ("closesAt", a.Sale.ClosesAt, shownTime(s.GetClosesAtUs()))
 	differ("ruleSet", a.RuleSet, fmt.Sprintf("%x", s.GetRules()))
-	differ("lockTtlMs", a.LockTTLMs, said.LockTTLMs)
-	differ("lockCount", a.LockCount, said.LockCount)
-	differ("spec.phase", a.DeclaredPhase, said.Phase)
+	differ("lockTtlMs", a.Sale.LockTTLMs, said.LockTTLMs)
+	differ("lockCount", a.Sale.LockCount, said.LockCount)
+	differ("spec.phase", a.Sale.Phase, said.Phase)
 	if side == "after" {
-		differ("stock", a.Stock, said.Stock)
+		differ("stock", a.Sale.Stock, said.Stock)
 	}
 	if p.applied > 0 || side == "after" && p.planned != nil {
 		phase := strings.ToLower(s.GetPhase().String())
@@ -355,12 +360,12 @@ func (p *shownPlan) judgeAttributes(side string, a *shownAttributes, of *pb.Plan
 		differ("phase", a.Phase, phase)
 	}
 	paid := s.GetPayment()
-	if differ("payment", a.Payment != nil, paid != nil); paid != nil && a.Payment != nil {
-		differ("holdFor", a.Payment.HoldForMs*1000, paid.GetHoldForUs())
-		differ("grace", a.Payment.GraceMs*1000, paid.GetGraceUs())
-		differ("extendBy", a.Payment.ExtendByMs*1000, paid.GetExtendByUs())
-		differ("late", a.Payment.Late, strings.ToLower(paid.GetLate().String()))
-		differ("unpaidPerUser", a.Payment.UnpaidPerUser, paid.GetUnpaidPerUser())
+	if differ("payment", a.Sale.Payment != nil, paid != nil); paid != nil && a.Sale.Payment != nil {
+		differ("holdFor", a.Sale.Payment.HoldForMs*1000, paid.GetHoldForUs())
+		differ("grace", a.Sale.Payment.GraceMs*1000, paid.GetGraceUs())
+		differ("extendBy", a.Sale.Payment.ExtendByMs*1000, paid.GetExtendByUs())
+		differ("late", a.Sale.Payment.Late, strings.ToLower(paid.GetLate().String()))
+		differ("unpaidPerUser", a.Sale.Payment.UnpaidPerUser, paid.GetUnpaidPerUser())
 	}
 }
 

@@ -57,7 +57,7 @@ func (w *world) appliesOn(add int64, take func()) {
 	n := len(w.h.Plans)
 	w.h.Planned(w.pass(), op, nil, nil)
 	attributes := func() *shownAttributes {
-		return &shownAttributes{Phase: "open", Stock: w.next - 1, PerUserLimit: 2, LockCount: shards, Generation: w.sale.Generation()}
+		return &shownAttributes{Phase: "open", Generation: w.sale.Generation(), Sale: shownDeclaration{Stock: w.next - 1, PerUserLimit: 2, LockCount: shards}}
 	}
 	sale := shownAction{Address: "sale/tickets", Action: "create", ActionReason: "new"}
 	if n > 0 {
@@ -137,7 +137,7 @@ func shownLate(t testing.TB, changes int) *world {
 	}
 	w.at += time.Hour
 	newest, _ := w.sale.Planned(3)
-	attributes := &shownAttributes{Phase: "open", Stock: w.next - 1, PerUserLimit: 2, LockCount: shards, Generation: 3}
+	attributes := &shownAttributes{Phase: "open", Generation: 3, Sale: shownDeclaration{Stock: w.next - 1, PerUserLimit: 2, LockCount: shards}}
 	p := shownPlan{Kind: "apply", UID: w.uid, Generation: 3}
 	p.Summary.Update = 1 + shards
 	p.Actions = append(p.Actions, shownAction{Address: "sale/tickets", Action: "update", ActionReason: "generation_pending", Before: attributes, After: attributes})
@@ -191,9 +191,9 @@ var shownFaults = map[string]planted{
 	"another reason of a shard is shown": shownAsWrong(func(p *shownPlan) { p.Actions[1].ActionReason = "generation_pending" }),
 	"another limit is shown":             shownAsWrong(func(p *shownPlan) { *p.Actions[1].After.Limit++ }),
 	"other new units are shown":          shownAsWrong(func(p *shownPlan) { p.Actions[1].After.Units = "9" }),
-	"another stock is shown":             shownAsWrong(func(p *shownPlan) { p.Actions[0].Before.Stock = 7 }),
-	"another limit of users is shown":    shownAsWrong(func(p *shownPlan) { p.Actions[0].Before.PerUserLimit = 3 }),
-	"other hours are shown":              shownAsWrong(func(p *shownPlan) { p.Actions[0].After.ClosesAt = "2026-11-11T12:00:00Z" }),
+	"another stock is shown":             shownAsWrong(func(p *shownPlan) { p.Actions[0].Before.Sale.Stock = 7 }),
+	"another limit of users is shown":    shownAsWrong(func(p *shownPlan) { p.Actions[0].Before.Sale.PerUserLimit = 3 }),
+	"other hours are shown":              shownAsWrong(func(p *shownPlan) { p.Actions[0].After.Sale.ClosesAt = "2026-11-11T12:00:00Z" }),
 	"what was before is not shown":       shownAsWrong(func(p *shownPlan) { p.Actions[0].Before = nil }),
 	"what a shard was too long ago":      {func(t testing.TB) *world { return shownLate(t, lag) }, func(*world) {}, "shown"},
 	"a plan of another file":             {shownSale, func(w *world) { w.h.Plans[2].File.Partial = true }, "shown"},

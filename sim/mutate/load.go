@@ -37,7 +37,7 @@ var targets = []target{
 	{folder: "planner", also: []string{"planner/apply"}},
 	{folder: "planner/apply", without: []string{"export", "run"}},
 	{folder: "planner/current", also: []string{"planner/apply"}},
-	{folder: "planner/machine", without: []string{"callname", "machine"}, also: []string{"planner/apply"}},
+	{folder: "planner/machine", without: []string{"machine"}, also: []string{"planner/apply"}},
 	{folder: "sim/check"},
 }
 
