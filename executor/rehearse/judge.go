@@ -230,3 +230,37 @@ func worth(r *record) string {
 func (j *judge) violated(format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf(format, args...))
 }
+
+// saidBy returns the rules that may have refused a claim, since decisions may change while it is
+// under way. "" means that none refuses it.
+func (j *judge) saidBy(r *record) []string {
+	return []string{
+		j.c.Refused(r.user, r.quantity, r.key, r.began.Wall),
+		j.c.Refused(r.user, r.quantity, r.key, r.ended.Wall),
+	}
+}
+
+// letIn checks that the rules do not refuse an accepted claim.
+func (j *judge) letIn(r *record) {
+	if j.c.Refused == nil {
+		return
+	}
+	if rules := j.saidBy(r); !slices.Contains(rules, "") {
+		j.violated("%s of %s was accepted as claim %s, and the rule %s refuses it", r.key, r.user, r.ID, rules[0])
+	}
+}
+
+// notEligible checks that the rule named in a refusal refuses the claim.
+func (j *judge) notEligible(r *record) {
+	if j.c.Refused == nil {
+		j.violated("%s of %s was refused by the rule %s, and there are no rules", r.key, r.user, r.rule)
+		return
+	}
+	switch rules := j.saidBy(r); {
+	case slices.Contains(rules, r.rule):
+	case rules[0] == "":
+		j.violated("%s of %s was refused by the rule %s, and may claim", r.key, r.user, r.rule)
+	default:
+		j.violated("%s of %s was refused by the rule %s, and it is the rule %s that refuses", r.key, r.user, r.rule, rules[0])
+	}
+}
