@@ -92,7 +92,7 @@ func (client *client) begin(m *message) (u *inflight, ok bool) {
 	}
 	s.mu.Unlock()
 	for _, m := range s.requests.memories {
-		m.Take(size, s.isBroken)
+		m.Take(size, s.gone)
 	}
 	s.mu.Lock()
 	s.requests.bytes += size
@@ -124,13 +124,6 @@ func (client *client) begin(m *message) (u *inflight, ok bool) {
 	s.wakeLocked(client.now, u.until)
 	s.mu.Unlock()
 	return u, true
-}
-
-// isBroken reports whether the stream is broken.
-func (stream *stream) isBroken() bool {
-	stream.mu.Lock()
-	defer stream.mu.Unlock()
-	return stream.broken != nil
 }
 
 // cancel ends a request early, if it has no answer yet.
