@@ -99,9 +99,7 @@ func (j *judge) accept(r *record) {
 		if key.new++; key.new == 2 {
 			j.violated("%s was told twice that it is new (201)", r.key)
 		}
-	}
-	if r.status == http.StatusCreated {
-		j.letIn(r)
+		j.ruled(r)
 	}
 	if f := key.first; f != r {
 		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
@@ -165,7 +163,7 @@ func (j *judge) refuse(r *record) {
 		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
 	}
 	if r.Outcome == api.NotEligible {
-		j.notEligible(r)
+		j.ruled(r)
 	}
 	if r.Outcome == api.SoldOut {
 		j.soldOut = r
@@ -231,36 +229,15 @@ func (j *judge) violated(format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf(format, args...))
 }
 
-// saidBy returns the rules that may have refused a claim, since decisions may change while it is
-// under way. "" means that none refuses it.
-func (j *judge) saidBy(r *record) []string {
-	return []string{
-		j.c.Refused(r.user, r.quantity, r.key, r.began.Wall),
-		j.c.Refused(r.user, r.quantity, r.key, r.ended.Wall),
+// ruled checks that the rule named in an answer, or "" in that of an accepted claim, is the decision of
+// the rules. It may change while a claim is under way.
+func (j *judge) ruled(r *record) {
+	refused := j.c.Refused
+	if refused == nil {
+		refused = func(string, int64, string, time.Time) string { return "" }
 	}
-}
-
-// letIn checks that the rules do not refuse an accepted claim.
-func (j *judge) letIn(r *record) {
-	if j.c.Refused == nil {
-		return
-	}
-	if rules := j.saidBy(r); !slices.Contains(rules, "") {
-		j.violated("%s of %s was accepted as claim %s, and the rule %s refuses it", r.key, r.user, r.ID, rules[0])
-	}
-}
-
-// notEligible checks that the rule named in a refusal refuses the claim.
-func (j *judge) notEligible(r *record) {
-	if j.c.Refused == nil {
-		j.violated("%s of %s was refused by the rule %s, and there are no rules", r.key, r.user, r.rule)
-		return
-	}
-	switch rules := j.saidBy(r); {
-	case slices.Contains(rules, r.rule):
-	case rules[0] == "":
-		j.violated("%s of %s was refused by the rule %s, and may claim", r.key, r.user, r.rule)
-	default:
-		j.violated("%s of %s was refused by the rule %s, and it is the rule %s that refuses", r.key, r.user, r.rule, rules[0])
+	before, after := refused(r.user, r.quantity, r.key, r.began.Wall), refused(r.user, r.quantity, r.key, r.ended.Wall)
+	if r.rule != before && r.rule != after {
+		j.violated("%s of %s was answered %d %s by rule %q, expected rule %q", r.key, r.user, r.status, r.Outcome, r.rule, before)
 	}
 }

@@ -201,16 +201,6 @@ func (r *Report) tell() {
 	}
 }
 
-// lastAnswer returns the monotonic time of the last answer.
-func lastAnswer(workers []*worker) (last time.Duration) {
-	for _, w := range workers {
-		for i := range w.records {
-			last = max(last, w.records[i].ended.Mono)
-		}
-	}
-	return last
-}
-
 // latencies are durations of requests in ascending order.
 type latencies []time.Duration
 

@@ -212,11 +212,14 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	took := c.Clock().Mono - d.opened
-	d.answered = lastAnswer(workers) - d.opened
+	records := recordsOf(workers)
+	for i := range records {
+		d.answered = max(d.answered, records[i].ended.Mono-d.opened)
+	}
 	left := leftOver{}
 	switch {
 	case c.Draw != nil:
-		err = d.draw(ctx, recordsOf(workers))
+		err = d.draw(ctx, records)
 	case c.Payment != nil:
 		left, err = d.sellAgain(ctx, workers)
 	}
