@@ -56,13 +56,6 @@ func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
 	return holds
 }
 
-// view returns the complete state of a sale, as shown at the admin address.
-func (sale *sale) view(status *executor.Status) *api.Sale {
-	view := sale.stands(status)
-	sale.operations(view, status, true)
-	return view
-}
-
 // stands returns the state of a sale that a token with claim may read.
 func (sale *sale) stands(status *executor.Status) *api.Sale {
 	now := sale.clock().Wall
@@ -219,7 +212,9 @@ func busier(shards []executor.ShardStatus) []bool {
 // look returns a sale's state for the dashboard. unready is the reason why some shard cannot sell.
 func (sale *sale) look(unready string) dashboard.Look {
 	status := sale.Status()
-	l := dashboard.Look{View: sale.view(&status), About: status.About, Away: status.Away, Unready: unready}
+	view := sale.stands(&status)
+	sale.operations(view, &status, true)
+	l := dashboard.Look{View: view, About: status.About, Away: status.Away, Unready: unready}
 	l.Answers, l.Took = sale.read()
 	moving := make(map[int]bool)
 	for _, m := range status.Moves {

@@ -154,17 +154,11 @@ func columnsOf(l Look) *columns {
 		return nil
 	}
 	c := &columns{Owners: []string{}}
-	owners := make(map[string]int)
 	for _, s := range l.Shards {
-		at := -1
-		if s.Owner != "" {
-			i, ok := owners[s.Owner]
-			if !ok {
-				i = len(c.Owners)
-				owners[s.Owner] = i
-				c.Owners = append(c.Owners, s.Owner)
-			}
-			at = i
+		at := slices.Index(c.Owners, s.Owner)
+		if at < 0 && s.Owner != "" {
+			at = len(c.Owners)
+			c.Owners = append(c.Owners, s.Owner)
 		}
 		c.Owner, c.State = append(c.Owner, at), append(c.State, s.state(l.View.Draw != nil))
 		c.Available, c.Held, c.Sold = append(c.Available, s.Available), append(c.Held, s.Held), append(c.Sold, s.Sold)

@@ -191,8 +191,7 @@ func (codec *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byt
 func (*lines) appendGoingAway(b []byte) []byte { return append(b, `{"goingAway":true}`+"\n"...) }
 
 func (*lines) appendProblem(b []byte, id uint64, p *wire.Problem) []byte {
-	b, brace := beginLine(b, id, 0)
-	return endLine(p.Append(b), brace, executor.Place{}, 0)
+	return appendProblemLine(b, id, p, executor.Place{})
 }
 
 // appendProblemLine appends a problem with what HTTP has in headers.
