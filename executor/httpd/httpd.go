@@ -203,7 +203,7 @@ func (server *Server) Remove(name string) {
 	delete(all, name)
 	server.served.Store(&all)
 	gone.removed.Store(true)
-	server.streams.Remove(gone)
+	server.streams.GoAway(gone)
 	server.dashboard.Remove(name)
 	server.metrics.forget(name)
 }

@@ -13,14 +13,8 @@ const other api.Outcome = "other"
 
 // metrics are the HTTP metrics; the executor has those of queues, appends and units.
 type metrics struct {
-	claims   *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-
-	settlements *prometheus.CounterVec
-	settling    *prometheus.HistogramVec
-
-	webhooks   *prometheus.CounterVec
-	delivering *prometheus.HistogramVec
+	claims, settlements, webhooks  *prometheus.CounterVec
+	duration, settling, delivering *prometheus.HistogramVec
 
 	streams *prometheus.GaugeVec
 }

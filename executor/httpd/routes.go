@@ -20,8 +20,10 @@ import (
 type route struct {
 	methods string        // as in the header Allow; GET includes HEAD
 	needs   access.Rights // of the token; 0: none is needed
-	handle  func(*Server, http.ResponseWriter, *http.Request, target)
+	handle  handler
 }
+
+type handler = func(*Server, http.ResponseWriter, *http.Request, target)
 
 // target is what the path and the token of a request determine.
 type target struct {
@@ -68,7 +70,7 @@ var adminRoutes = map[string]route{
 func counted(
 	answer func(*Server, http.ResponseWriter, *http.Request, target) (label api.Outcome),
 	count func(*saleMetrics, api.How, api.Outcome, time.Duration),
-) func(*Server, http.ResponseWriter, *http.Request, target) {
+) handler {
 	return func(server *Server, w http.ResponseWriter, r *http.Request, t target) {
 		began := server.config.Clock().Mono
 		label := answer(server, w, r, t)

@@ -39,7 +39,7 @@ func (server *Server) Serve(ctx context.Context, listener net.Listener) error {
 		if !server.retired.Load() { // otherwise peers decide the claims that still arrive
 			server.draining.Store(true)
 		}
-		server.streams.GoAway()
+		server.streams.GoAway(nil)
 		server.feeds.Leave()
 	})
 }

@@ -277,7 +277,7 @@ func TestStreamBeginsLate(t *testing.T) {
 	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}})
 	v := serve(t, s)
 	s.Retired()
-	s.streams.GoAway()
+	s.streams.GoAway(nil)
 	l := listen(t, v.url, nil)
 	if r := l.hears(); r.GetGoingAway() == nil {
 		t.Fatalf("heard %v", r)

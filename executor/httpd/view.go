@@ -7,10 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/executor/httpd/dashboard"
 	"salectl/executor/payments"
+	"salectl/executor/status"
 )
 
 // withList adds the list of a shard, if it has one, to lists. nil means no lists.
@@ -50,13 +55,6 @@ func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
 	holds.Resold += o.Resold
 	holds.RefundsDue += o.RefundsDue
 	return holds
-}
-
-// view returns the complete state of a sale, as shown at the admin address.
-func (sale *sale) view(status *executor.Status) *api.Sale {
-	view := sale.stands(status)
-	sale.operations(view, status, true)
-	return view
 }
 
 // stands returns the state of a sale that a token with claim may read.
@@ -210,4 +208,58 @@ func busier(shards []executor.ShardStatus) []bool {
 		busy[i] = *s.PerSecond > 2*others && *s.PerSecond > others+chance
 	}
 	return busy
+}
+
+// look returns a sale's state for the dashboard. unready is the reason why some shard cannot sell.
+func (sale *sale) look(unready string) dashboard.Look {
+	status := sale.Status()
+	view := sale.stands(&status)
+	sale.operations(view, &status, true)
+	l := dashboard.Look{View: view, About: status.About, Away: status.Away, Unready: unready}
+	l.Answers, l.Took = sale.read()
+	moving := make(map[int]bool)
+	for _, m := range status.Moves {
+		moving[m.Shard] = true
+	}
+	busy := busier(status.Shards)
+	for i, one := range status.Shards {
+		l.Shards = append(l.Shards, shardOf(&one, busy[i], moving[one.Shard]))
+	}
+	return l
+}
+
+func shardOf(s *executor.ShardStatus, busy, moving bool) dashboard.Shard {
+	return dashboard.Shard{
+		Shard: s.Shard, Known: !s.Unknown, Owner: s.Owner, Available: s.Available, Held: s.Held, Sold: s.Sold, InFlight: s.InFlight,
+		Entries: s.Entries, Load: tenths(s.PerSecond), Waiting: s.Queue, Busy: busy, Stalled: s.Stall != nil || s.Stuck == status.Ledger,
+		NoLease: s.NoLease, Moving: moving,
+	}
+}
+
+// read returns the number of answered claims by outcome, and the distribution of their durations.
+func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) {
+	answers := make(map[api.Outcome]uint64)
+	for outcome, counter := range counts.claims {
+		if n := written(counter).GetCounter().GetValue(); n > 0 {
+			answers[outcome] = uint64(n)
+		}
+	}
+	var took dashboard.Histogram
+	h := written(counts.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has only such observers
+	below := uint64(0)
+	for _, b := range h.GetBucket() {
+		took.Bounds = append(took.Bounds, b.GetUpperBound())
+		took.Counts = append(took.Counts, b.GetCumulativeCount()-below)
+		below = b.GetCumulativeCount()
+	}
+	took.Counts = append(took.Counts, h.GetSampleCount()-below)
+	return answers, took
+}
+
+func written(m prometheus.Metric) *dto.Metric {
+	var said dto.Metric
+	if err := m.Write(&said); err != nil {
+		panic(err) // unreachable: writing a counter or histogram does not fail
+	}
+	return &said
 }

@@ -67,7 +67,8 @@ const (
 )
 
 // errUnsigned reports that too many messages are being read.
-var errUnsigned = errors.New("too many messages are read")
+var errUnsigned = &payments.Rejection{Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
+	Detail: "Too many messages are being read; this one was not looked at. Send it again."}
 
 // answerWebhook reports the result of the settlement. A sender treats 2xx as done, and repeats a
 // message after any other answer. So a final result is 200, even if the message has changed
@@ -96,24 +97,16 @@ func (sale *sale) answerWebhook(w http.ResponseWriter, r *http.Request, event *p
 
 // rejectWebhook answers a message that is not accepted.
 func (sale *sale) rejectWebhook(w http.ResponseWriter, r *http.Request, err error) api.Outcome {
-	var rejection *payments.Rejection
+	rejection, is := errors.AsType[*payments.Rejection](err)
 	switch {
-	case errors.As(err, &rejection) && rejection.Clock && sale.clockOff():
-		wire.WriteUnavailable(w, unreadyRetry, "This server knows that its clock is wrong, and cannot tell how old the message is. Send it again, here later or to another process of the sale.")
-	case errors.As(err, &rejection):
-		wire.NewProblem(rejection.Status, rejection.Detail).Write(w)
-	case errors.Is(err, errUnsigned):
-		wire.WriteUnavailable(w, time.Second, "Too many messages are being read; this one was not looked at. Send it again.")
-	case errors.Is(err, payments.ErrNoWebhook):
-		wire.NewProblem(http.StatusNotFound, "This sale takes no webhooks: its file has no payment.webhook.").Write(w)
-	case errors.Is(err, payments.ErrAway):
-		// Without an outcome, the process has just begun to serve.
+	case !is: // payments.ErrAway. Without an outcome, the process has just begun to serve.
 		return sale.answerWebhook(w, r, &payments.Event{}, &executor.Answer{Outcome: cmp.Or(sale.Status().Away, api.Standby)})
+	case rejection.Clock && sale.clockOff():
+		wire.WriteUnavailable(w, payments.UnreadyRetry, "This server knows that its clock is wrong, and cannot tell how old the message is. Send it again, here later or to another process of the sale.")
 	default:
-		wire.WriteUnavailable(w, unreadyRetry, "This server cannot read messages of the payment service now; its log says why. Send it again later.")
+		p := wire.NewProblem(rejection.Status, rejection.Detail)
+		p.RetryAfter = rejection.RetryAfter
+		p.Write(w)
 	}
 	return rejected
 }
-
-// unreadyRetry is the Retry-After of a server without a usable key.
-const unreadyRetry = time.Minute

@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,26 +82,26 @@ func (c *check) request(ctx context.Context, h executor.Hold) (*http.Request, er
 
 // replied interprets a response, or the error in its place, for a claim. It returns an error with
 // every result other than success, failure and pending.
-func (c *check) replied(response *http.Response, err error, h executor.Hold) (result, verdict, error) {
+func (c *check) replied(response *http.Response, err error, h executor.Hold) (result, Event, error) {
 	if err != nil {
-		return kindOf(err), verdict{}, plain(err)
+		return kindOf(err), Event{}, plain(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests {
-		return serverError, verdict{}, fmt.Errorf("it answers %s", response.Status)
+		return serverError, Event{}, fmt.Errorf("it answers %s", response.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return kindOf(err), verdict{}, plain(err)
+		return kindOf(err), Event{}, plain(err)
 	case len(body) > maxBody:
-		return tooLarge, verdict{}, fmt.Errorf("its answer has more than %d KiB", maxBody>>10)
+		return tooLarge, Event{}, fmt.Errorf("its answer has more than %d KiB", maxBody>>10)
 	}
 	return c.read(response.StatusCode, body, h)
 }
 
 // read interprets the body of an answer.
-func (c *check) read(status int, body []byte, h executor.Hold) (result, verdict, error) {
+func (c *check) read(status int, body []byte, h executor.Hold) (result, Event, error) {
 	told := &rules.PredicateInput{
 		Status: int64(status), Claim: h.ID.String(), User: h.User, Quantity: int64(len(h.Units)), Sale: c.sale.Name, Run: c.sale.Run,
 	}
@@ -108,44 +109,23 @@ func (c *check) read(status int, body []byte, h executor.Hold) (result, verdict,
 	if told.Body, noJSON = rules.ParseJSON(body); noJSON != nil {
 		told.Body = nil // the status may suffice
 	}
-	how, err := c.judge(told)
-	var v verdict
-	if err == nil {
-		v, err = c.verdict(told, how, told.Claim, checkWho)
+	v, err := c.decide(told, checkWho)
+	if err != nil {
+		return unreadable, Event{}, fmt.Errorf("its answer with status %d cannot be read: %w", status, cmp.Or(noJSON, err))
 	}
-	switch {
-	case err != nil && noJSON != nil:
-		return unreadable, verdict{}, fmt.Errorf("its answer with status %d cannot be read: %w", status, noJSON)
-	case err != nil:
-		return unreadable, verdict{}, fmt.Errorf("its answer with status %d cannot be read: %w", status, err)
-	}
-	return resultOf(how), v, nil
-}
-
-func resultOf(how api.How) result {
-	switch how {
-	case api.Confirm:
-		return success
-	case api.Cancel:
-		return failure
-	}
-	return pending
+	return map[api.How]result{api.Confirm: success, api.Cancel: failure, "": pending}[v.How], v, nil
 }
 
 // kindOf classifies the errors of a request.
 func kindOf(err error) result {
+	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, errRedirected):
 		return redirected
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return timedOut
 	}
 	return unreachable
-}
-
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // plain returns err in one line and without the URL, which contains a claim and a user.

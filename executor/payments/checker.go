@@ -11,6 +11,9 @@ import (
 	"salectl/executor"
 )
 
+// SettleTimeout is the timeout of one settlement in the ledger.
+const SettleTimeout = 5 * time.Second
+
 // Config configures a Checker. Sale and Env are required.
 type Config struct {
 	Sale   Sale
@@ -108,7 +111,9 @@ func (c *Checker) attempt(ctx context.Context, a *Attempt) {
 		}
 	}
 	if x, ok := a.Settlement(); ok {
-		a.Settled(c.settle(ctx, x))
+		settling, cancel := context.WithTimeout(ctx, SettleTimeout)
+		a.Settled(c.cfg.Sale.Do(settling, executor.Request{Settle: &x}))
+		cancel()
 	}
 	select {
 	case c.attempts <- a:
@@ -126,11 +131,4 @@ func (c *Checker) ask(ctx context.Context, a *Attempt) {
 		return
 	}
 	a.Replied(c.client.Do(r))
-}
-
-// settle settles a claim in the ledger.
-func (c *Checker) settle(ctx context.Context, x executor.Settlement) executor.Answer {
-	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
-	defer cancel()
-	return c.cfg.Sale.Do(ctx, executor.Request{Settle: &x})
 }

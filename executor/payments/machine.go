@@ -73,7 +73,7 @@ type Attempt struct {
 	hold    executor.Hold
 	expired bool   // when the turn began, the claim had expired, or was cancelled and past its former release
 	result  result // "": the service was not queried because the verdict was known
-	verdict verdict
+	verdict Event
 	err     error
 	settled executor.Answer // set if there is a verdict
 }
@@ -147,7 +147,11 @@ func (m *Machine) declare(now clock.Now) {
 	m.declared = &declared
 	check, err := newCheck(declared, m.env)
 	if m.check = check; err != nil {
-		m.cannot(now, err)
+		if err.Error() != m.loggedError {
+			m.loggedError = err.Error()
+			m.logger.Error("payments are not checked", "sale", m.sale.Sale(), "why", err)
+		}
+		m.health = Health{Since: now.Wall, Error: err.Error()}
 		return
 	}
 	m.loggedError = ""
@@ -155,15 +159,6 @@ func (m *Machine) declare(now clock.Now) {
 	if check != nil {
 		m.schedule.interval, m.schedule.timeout = time.Duration(check.Interval), time.Duration(check.Timeout)
 	}
-}
-
-// cannot records that this process cannot carry out the declared check.
-func (m *Machine) cannot(now clock.Now, err error) {
-	if err.Error() != m.loggedError {
-		m.loggedError = err.Error()
-		m.logger.Error("payments are not checked", "sale", m.sale.Sale(), "why", err)
-	}
-	m.health = Health{Since: now.Wall, Error: err.Error()}
 }
 
 // reset drops all watches. Attempts under way belong to the previous era.
@@ -187,7 +182,7 @@ func (m *Machine) start(now clock.Now) (all []*Attempt) {
 		}
 		// The verdict on a claim settled meanwhile still counts: its payment may have to be refunded.
 		hold, unpaid := m.sale.Unpaid(w.id)
-		if !unpaid && w.verdict.how == "" {
+		if !unpaid && w.verdict.How == "" {
 			m.schedule.remove(w)
 			continue
 		}
@@ -213,7 +208,7 @@ func (m *Machine) start(now clock.Now) (all []*Attempt) {
 }
 
 // Asks reports whether the service must be queried: its verdict is not known yet.
-func (a *Attempt) Asks() bool { return a.verdict.how == "" }
+func (a *Attempt) Asks() bool { return a.verdict.How == "" }
 
 // Request returns the request to the service.
 func (a *Attempt) Request(ctx context.Context) (*http.Request, error) {
@@ -235,13 +230,13 @@ func (a *Attempt) Observe(took time.Duration) { a.metrics.asked(a.result, took) 
 // there is none.
 func (a *Attempt) Settlement() (executor.Settlement, bool) {
 	v := a.verdict
-	return executor.Settlement{Claim: a.watch.id, How: v.how, Settlement: v.Settlement}, v.how == api.Confirm || v.how == api.Cancel && !a.expired
+	return executor.Settlement{Claim: a.watch.id, How: v.How, Settlement: v.Settlement}, v.How == api.Confirm || v.How == api.Cancel && !a.expired
 }
 
 // Settled receives the sale's answer to the settlement.
 func (a *Attempt) Settled(answer executor.Answer) {
 	a.settled = answer
-	a.metrics.settled(a.verdict.how, answer)
+	a.metrics.settled(a.verdict.How, answer)
 }
 
 // Took completes an attempt.
@@ -258,7 +253,7 @@ func (m *Machine) Took(now clock.Now, a *Attempt) {
 	switch {
 	case a.err != nil:
 		m.schedule.failed(now.Mono, w, a.expired)
-	case a.verdict.how == "", a.verdict.how == api.Cancel && a.expired:
+	case a.verdict.How == "", a.verdict.How == api.Cancel && a.expired:
 		m.schedule.pending(now.Mono, w, a.rank, a.expired)
 	case a.settled.Outcome.Row().Retry != api.Final:
 		m.schedule.failed(now.Mono, w, a.expired)
@@ -274,7 +269,7 @@ func (m *Machine) log(a *Attempt) {
 	switch {
 	case a.settled.RefundDue:
 		log.Warn("a payment bought nothing and is owed back", "payment", a.verdict.Payment, "outcome", a.settled.Outcome)
-	case a.verdict.how == api.Confirm && a.settled.Outcome != api.Sold:
+	case a.verdict.How == api.Confirm && a.settled.Outcome != api.Sold:
 		log.Error("a payment was not recorded", "payment", a.verdict.Payment, "outcome", a.settled.Outcome)
 	}
 }

@@ -48,7 +48,7 @@ func TestWatchedUntilSettled(t *testing.T) {
 		if len(made) != 1 || made[0].Asks() != (i == 0) {
 			t.Fatalf("before the outcome %s: %d attempts are made", outcome, len(made))
 		}
-		made[0].verdict = verdict{how: api.Confirm}
+		made[0].verdict = Event{How: api.Confirm}
 		made[0].settled = executor.Answer{Outcome: outcome}
 		m.Took(at(time.Duration(i)*time.Minute+time.Second), made[0])
 	}

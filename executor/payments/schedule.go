@@ -37,7 +37,7 @@ type watch struct {
 	failures int           // failed attempts in a row, to query the service or to settle
 	asking   bool          // an attempt is under way
 	over     bool          // the last look is done; the hold may still be extended
-	verdict  verdict       // not in the ledger yet
+	verdict  Event         // not in the ledger yet
 	numbers  [ranks]int    // by rank: number of the valid turn; others are void
 }
 
@@ -118,7 +118,7 @@ func (s *schedule) hold(now clock.Now, w *watch, h executor.Hold) {
 // who claims and cancels repeatedly would make the service answer for more and more claims.
 func (s *schedule) cancelled(now clock.Now, w *watch, r rank, release time.Time) bool {
 	w.release = now.Mono + release.Sub(now.Wall)
-	if r == afterwards || w.verdict.how != "" {
+	if r == afterwards || w.verdict.How != "" {
 		return true
 	}
 	w.asking, w.over = false, true
@@ -195,7 +195,7 @@ func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 	pause = min(pause, max(longestPause, s.interval))
 	r := regular
 	switch left := w.release - now; {
-	case w.verdict.how != "": // the ledger is queried, which soon has its answers
+	case w.verdict.How != "": // the ledger is queried, which soon has its answers
 		pause = min(pause, time.Second<<min(w.failures, 4))
 	case expired && left < -askedAfter:
 		s.remove(w)

@@ -96,7 +96,7 @@ func TestPauseOfVerdict(t *testing.T) {
 	s.interval = 10 * time.Minute
 	s.add(at(0), held(1, time.Hour, time.Hour), false)
 	w, _ := s.take(at(0).Mono)
-	w.verdict = verdict{how: api.Confirm}
+	w.verdict = Event{How: api.Confirm}
 	s.failed(at(0).Mono, w, false)
 	if got := due(s); got != time.Second {
 		t.Errorf("again in %v", got)

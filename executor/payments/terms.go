@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
 
+	"salectl/api"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -19,6 +21,7 @@ import (
 type conditions struct {
 	success, failure *rules.Predicate // failure may be nil: never true
 	payment          *rules.Predicate // nil: the claim's id
+	claim            *rules.Predicate // nil: the claim that the service was queried about
 	reason           string           // of a cancellation
 }
 
@@ -34,9 +37,8 @@ type check struct {
 type webhook struct {
 	conditions
 	spec.PaymentWebhook
-	sale  spec.Sale
-	claim *rules.Predicate
-	keys  [][]byte
+	sale spec.Sale
+	keys [][]byte
 }
 
 // Validate compiles the expressions of a sale's check and webhook. The error contains all problems,
@@ -216,4 +218,56 @@ func (c *compiler) err() error {
 		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 	})
 	return &multierror.Error{Errors: c.problems, ErrorFormat: spec.ErrorFormat}
+}
+
+// errBoth reports an answer for which success and failure are both true.
+var errBoth = errors.New("success and failure are both true")
+
+// decide returns the settlement that follows from what the payment service has sent: confirm if
+// success is true, cancel if failure is, and none for neither. It returns an error if the expressions
+// fail or are both true. A cancellation names who.
+func (c *conditions) decide(told *rules.PredicateInput, who string) (Event, error) {
+	success, err := c.success.Holds(told)
+	if err != nil {
+		return Event{}, fmt.Errorf("success: %w", err)
+	}
+	failure := false
+	if c.failure != nil {
+		if failure, err = c.failure.Holds(told); err != nil && !success {
+			return Event{}, fmt.Errorf("failure: %w", err)
+		}
+	}
+	switch {
+	case success && failure:
+		return Event{}, errBoth
+	case !success && !failure:
+		return Event{}, nil
+	}
+	e := Event{How: api.Cancel, Claim: told.Claim, Settlement: api.Settlement{Who: who, Reason: c.reason}}
+	if c.claim != nil {
+		if e.Claim, err = c.claim.Text(told); err != nil {
+			return Event{}, fmt.Errorf("claim: %w", err)
+		}
+	}
+	if failure {
+		return e, nil
+	}
+	e.How, e.Settlement = api.Confirm, api.Settlement{Payment: e.Claim}
+	if c.payment != nil {
+		if e.Payment, err = c.payment.Text(told); err != nil {
+			return Event{}, fmt.Errorf("payment: %w", err)
+		}
+	}
+	return e, e.Check(e.How)
+}
+
+// reason returns the reason of a cancellation by a true failure expression, in one line of at most
+// api.MaxReason bytes.
+func reason(failure string) string {
+	text := "failure is true: " + strings.Join(strings.Fields(failure), " ")
+	for len(text) > api.MaxReason {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
 }

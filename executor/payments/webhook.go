@@ -33,7 +33,8 @@ type Webhook struct {
 	err      error      // reason why webhook is unusable
 }
 
-// Event is the meaning of a message for a claim. How is "" if the message settles no claim.
+// Event is the meaning of a message or an answer of a payment service for a claim. How is "" if it
+// settles no claim.
 type Event struct {
 	How   api.How // Confirm or Cancel
 	Claim string  // the id, as written in the message
@@ -42,19 +43,26 @@ type Event struct {
 
 // Rejection is the error of a rejected message.
 type Rejection struct {
-	Status int    // HTTP status of the answer
-	Detail string // for the operator of the sender
-	Clock  bool   // rejected by this process's clock; another process may accept the message
+	Status     int    // HTTP status of the answer
+	Detail     string // for the operator of the sender
+	RetryAfter time.Duration
+	Clock      bool // rejected by this process's clock; another process may accept the message
 }
 
 func (r *Rejection) Error() string { return r.Detail }
 
-// Errors that prevent every message from being read.
+// Rejections of every message.
 var (
-	ErrNoWebhook = errors.New("the sale declares no webhook")
-	ErrAway      = errors.New("this process does not serve the sale")
-	ErrUnready   = errors.New("the webhook cannot be read by this process")
+	ErrNoWebhook = &Rejection{Status: http.StatusNotFound, Detail: "This sale takes no webhooks: its file has no payment.webhook."}
+	ErrUnready   = &Rejection{Status: http.StatusServiceUnavailable, RetryAfter: UnreadyRetry,
+		Detail: "This server cannot read messages of the payment service now; its log says why. Send it again later."}
 )
+
+// UnreadyRetry is the RetryAfter of a server without a usable key or clock.
+const UnreadyRetry = time.Minute
+
+// ErrAway reports that this process does not serve the sale.
+var ErrAway = errors.New("this process does not serve the sale")
 
 // MaxEvent is the maximum size of a message's body, in bytes.
 const MaxEvent = maxBody
@@ -77,8 +85,8 @@ func NewWebhook(sale Books, env Lookup, logger *slog.Logger) *Webhook {
 	return &Webhook{sale: sale, env: env, logger: logger}
 }
 
-// Read verifies the signature of a message and returns its event. The error is a *Rejection, or
-// wraps one of the errors above.
+// Read verifies the signature of a message and returns its event. The error wraps a *Rejection
+// or ErrAway.
 func (w *Webhook) Read(now time.Time, header http.Header, body []byte) (Event, error) {
 	current, err := w.current()
 	if err != nil {
@@ -177,25 +185,9 @@ func (w *webhook) read(body []byte) (Event, error) {
 		return Event{}, &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the body cannot be read: %v", err)}
 	}
 	told := &rules.PredicateInput{Event: event, Sale: w.sale.Name, Run: w.sale.Run}
-	how, err := w.judge(told)
-	if err != nil {
-		return Event{}, odd(err)
+	e, err := w.decide(told, webhookWho)
+	if err != nil { // the expressions cannot evaluate it
+		return Event{}, &Rejection{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf("the event is not as payment.webhook takes it to be: %v", err)}
 	}
-	if how == "" {
-		return Event{}, nil
-	}
-	claim, err := w.claim.Text(told)
-	if err != nil {
-		return Event{}, odd(fmt.Errorf("claim: %w", err))
-	}
-	v, err := w.verdict(told, how, claim, webhookWho)
-	if err != nil {
-		return Event{}, odd(err)
-	}
-	return Event{how, claim, v.Settlement}, nil
-}
-
-// odd returns the rejection of an event that the expressions cannot evaluate.
-func odd(err error) *Rejection {
-	return &Rejection{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf("the event is not as payment.webhook takes it to be: %v", err)}
+	return e, nil
 }

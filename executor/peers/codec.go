@@ -3,9 +3,7 @@ package peers
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
-	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
@@ -47,26 +45,12 @@ func EncodeRequest(e ForwardedRequest) *streampb.Request {
 
 // decodeRequest is the inverse of EncodeRequest. It reports false for any other message.
 func decodeRequest(r *streampb.Request) (ForwardedRequest, bool) {
-	e := ForwardedRequest{ID: r.GetId(), UID: r.GetRun()}
-	switch asks := r.GetAsks().(type) {
-	case *streampb.Request_Cancel:
-		e.Cancel = true
-	case *streampb.Request_Claim:
-		e.Request = request.Request{
-			User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1),
-			Units: slices.Clone(asks.Claim.GetUnits()), Adjacent: asks.Claim.GetAdjacent(),
-		}
-	case *streampb.Request_Settle:
-		x := request.SettlementOf(asks.Settle)
-		e.Settle = &x
-	case *streampb.Request_Find:
-		e.Query = &request.Query{Claim: api.ClaimIDOf(asks.Find.GetClaim()), Page: request.PageOf(asks.Find)}
-	case *streampb.Request_User:
-		e.Query = &request.Query{User: asks.User.GetUser(), Page: request.PageOf(asks.User)}
-	default:
-		return e, false
+	asked, ok := request.RequestOf(r)
+	e := ForwardedRequest{ID: r.GetId(), UID: r.GetRun(), Cancel: r.GetCancel() != nil, Request: asked}
+	if ok && e.IsClaim() { // another process may send anything
+		e.Quantity, e.Names = max(e.Quantity, 1), nil
 	}
-	return e, true
+	return e, ok || e.Cancel
 }
 
 // EncodeUpdate returns an update as stream messages of up to most bytes each.

@@ -1,6 +1,7 @@
 package rehearse
 
 import (
+	"net/http"
 	"time"
 
 	"salectl/api"
@@ -74,10 +75,8 @@ func KindOf(outcome string) Kind {
 	case api.LimitReached:
 		return AtLimit
 	}
-	for _, row := range api.Outcomes() {
-		if row.Outcome == o && row.Retry != api.Again {
-			return Refused
-		}
+	if row := o.Row(); row.Retry == api.Again || row.Status == http.StatusInternalServerError { // the latter: it has no row
+		return Undecided
 	}
-	return Undecided
+	return Refused
 }

@@ -262,7 +262,7 @@ func (w *drawn) play(ctx context.Context, stories *errgroup.Group, r record) err
 	if r.Outcome == api.Expired {                             // the buyer asked too late
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.plays = append(w.plays, &play{story: abandons, key: r.key, claim: r.Claim})
+		w.plays = append(w.plays, &play{key: r.key, claim: r.Claim})
 		return nil
 	}
 	return w.payers.perform(ctx, stories, r)

@@ -8,7 +8,6 @@ import (
 
 	"salectl/api"
 	"salectl/draw"
-	"salectl/spec"
 )
 
 // The judge of a draw. Entries are accepted like claims, but without units (accept). The answers
@@ -112,7 +111,7 @@ func (j *judge) allTold(w *drawn) {
 	told := w.awards()
 	if w.missing {
 		j.violated("%s told of an award, and nothing more happened: the server says that %s sold and %s held",
-			were(told), are(w.sale.Sold), are(w.sale.Held))
+			subject(told, "buyer", "was", "were"), subject(w.sale.Sold, "unit", "is", "are"), subject(w.sale.Held, "unit", "is", "are"))
 		return
 	}
 	waiting := 0
@@ -122,16 +121,8 @@ func (j *judge) allTold(w *drawn) {
 		}
 	}
 	if left := len(w.ranks) - told; waiting != left && !j.unresolved {
-		j.violated("%s told that they may still win, and the ranks left are %d", were(waiting), left)
+		j.violated("%s told that they may still win, and the ranks left are %d", subject(waiting, "buyer", "was", "were"), left)
 	}
-}
-
-// were formats a number of buyers as the subject of a sentence.
-func were(buyers int) string {
-	if buyers == 1 {
-		return "1 buyer was"
-	}
-	return spec.Grouped(buyers) + " buyers were"
 }
 
 // CompareDraw compares the answers to buyers of a draw with the ledger, and adds violations to the
@@ -202,7 +193,7 @@ func (j *judge) verified(v *draw.Report, won int) {
 	case !v.Revealed:
 		j.violated("the draw: it is not revealed")
 	case v.Waiting > 0:
-		j.violated("the draw: %s still to be awarded", are(v.Waiting))
+		j.violated("the draw: %s still to be awarded", subject(v.Waiting, "unit", "is", "are"))
 	case v.Awarded != int64(won):
 		j.violated("the draw: %d entries are awarded a unit, and in the ledger %d are", v.Awarded, won)
 	}

@@ -33,15 +33,15 @@ func TestJudgeKnowsTheRules(t *testing.T) {
 		want   string // a part of the only violation; "": none
 	}{
 		"refused, and out":               {rules, refusedBy("members", 0, 1, "out/1"), ""},
-		"refused, and in":                {rules, refusedBy("members", 0, 1, "in/1"), "in/1 of in was refused by the rule members, and may claim"},
-		"refused by another":             {rules, refusedBy("adults", 0, 1, "out/1"), "and it is the rule members that refuses"},
+		"refused, and in":                {rules, refusedBy("members", 0, 1, "in/1"), `in/1 of in was answered 403 not_eligible by rule "members", expected rule ""`},
+		"refused by another":             {rules, refusedBy("adults", 0, 1, "out/1"), `by rule "adults", expected rule "members"`},
 		"refused while it became right":  {rules, refusedBy("members", 4, 6, "soon/1"), ""},
 		"sold while it became right":     {rules, at(4, 6, "soon/1", 201, "sold", 1), ""},
-		"refused after it became right":  {rules, refusedBy("members", 5, 6, "soon/1"), "may claim"},
-		"sold before it became right":    {rules, at(0, 1, "soon/1", 201, "sold", 1), "soon/1 of soon was accepted as claim 0-0-1, and the rule members refuses it"},
+		"refused after it became right":  {rules, refusedBy("members", 5, 6, "soon/1"), `expected rule ""`},
+		"sold before it became right":    {rules, at(0, 1, "soon/1", 201, "sold", 1), `soon/1 of soon was answered 201 sold by rule "", expected rule "members"`},
 		"sold, and in":                   {rules, at(0, 1, "in/1", 201, "sold", 1), ""},
-		"sold, and out":                  {rules, at(0, 1, "out/1", 201, "sold", 1), "the rule members refuses it"},
-		"refused where there is no rule": {nil, refusedBy("members", 0, 1, "in/1"), "there are no rules"},
+		"sold, and out":                  {rules, at(0, 1, "out/1", 201, "sold", 1), `expected rule "members"`},
+		"refused where there is no rule": {nil, refusedBy("members", 0, 1, "in/1"), `expected rule ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, now := range []*clock.Now{&c.record.began, &c.record.ended} {

@@ -62,7 +62,7 @@ func (t Terms) String() string {
 // leftOver checks that no unit stayed held, and that the buyers of returned units got them.
 func (j *judge) leftOver(records []record, left leftOver) {
 	if left.stuck > 0 {
-		j.violated("%s held although every hold is over", are(left.stuck))
+		j.violated("%s held although every hold is over", subject(left.stuck, "unit", "is", "are"))
 	}
 	if j.unresolved {
 		return // the number of returned units is unknown
@@ -76,13 +76,6 @@ func (j *judge) leftOver(records []record, left leftOver) {
 			j.violated("%s came for a unit that had come back, and was told %d %s", r.key, r.status, r.Outcome)
 		}
 	}
-}
-
-func are(units int64) string {
-	if units == 1 {
-		return "1 unit is"
-	}
-	return spec.Grouped(units) + " units are"
 }
 
 // paid counts the results of claims.
@@ -131,8 +124,12 @@ func (p *Payment) writeText(row func(name, format string, args ...any)) {
 	if p.Declared != nil {
 		row("", "shortened for the rehearsal; the sale has %s", *p.Declared)
 	}
+	unresolved := ""
+	if p.Unresolved > 0 {
+		unresolved = fmt.Sprintf(", of %s nobody knows", n(p.Unresolved))
+	}
 	row("held", "%s: %s paid in time, %s abandoned, %s cancelled, %s paid late%s",
-		spec.Count(p.Held, "claim"), n(p.Paid), n(p.Abandoned), n(p.Cancelled), n(p.PaidLate), unresolved(p.Unresolved))
+		spec.Count(p.Held, "claim"), n(p.Paid), n(p.Abandoned), n(p.Cancelled), n(p.PaidLate), unresolved)
 	row("paid late", "%s sold after all, %s owed back", n(p.LateSold), n(p.LateRefundDue))
 	row("of the sold", "%s extended, %s paid twice by different payments, %s refunded", n(p.Extended), n(p.Disputed), n(p.Refunded))
 	row("refunds due", "%s", spec.Count(p.RefundsDue, "payment"))
@@ -141,11 +138,4 @@ func (p *Payment) writeText(row func(name, format string, args ...any)) {
 		row("in holds", "units lay p50 %s, p90 %s, p99 %s, max %s; %.1f unit-seconds in all",
 			ms(1000*h.P50), ms(1000*h.P90), ms(1000*h.P99), ms(1000*h.Max), h.UnitSeconds)
 	}
-}
-
-func unresolved(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", of %s nobody knows", spec.Grouped(int64(n)))
 }

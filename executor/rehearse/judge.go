@@ -99,9 +99,7 @@ func (j *judge) accept(r *record) {
 		if key.new++; key.new == 2 {
 			j.violated("%s was told twice that it is new (201)", r.key)
 		}
-	}
-	if r.status == http.StatusCreated {
-		j.letIn(r)
+		j.ruled(r)
 	}
 	if f := key.first; f != r {
 		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
@@ -165,7 +163,7 @@ func (j *judge) refuse(r *record) {
 		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
 	}
 	if r.Outcome == api.NotEligible {
-		j.notEligible(r)
+		j.ruled(r)
 	}
 	if r.Outcome == api.SoldOut {
 		j.soldOut = r
@@ -229,4 +227,17 @@ func worth(r *record) string {
 
 func (j *judge) violated(format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf(format, args...))
+}
+
+// ruled checks that the rule named in an answer, or "" in that of an accepted claim, is the decision of
+// the rules. It may change while a claim is under way.
+func (j *judge) ruled(r *record) {
+	refused := j.c.Refused
+	if refused == nil {
+		refused = func(string, int64, string, time.Time) string { return "" }
+	}
+	before, after := refused(r.user, r.quantity, r.key, r.began.Wall), refused(r.user, r.quantity, r.key, r.ended.Wall)
+	if r.rule != before && r.rule != after {
+		j.violated("%s of %s was answered %d %s by rule %q, expected rule %q", r.key, r.user, r.status, r.Outcome, r.rule, before)
+	}
 }

@@ -83,7 +83,6 @@ type step struct {
 
 // play is the course of a held claim: its first answer, the requests about it, and the judge's state.
 type play struct {
-	story story
 	key   string
 	claim api.Claim
 	steps []step
@@ -124,90 +123,83 @@ func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error
 	if p == nil || r.story == onlyClaims || r.Outcome != api.Held {
 		return nil
 	}
-	v := &play{story: r.story, key: r.key, claim: r.Claim}
+	v := &play{key: r.key, claim: r.Claim}
 	p.mu.Lock()
 	p.plays = append(p.plays, v)
 	p.mu.Unlock()
 	release := v.claim.HeldUntil.Add(time.Duration(p.Payment.Grace))
-	first, second := r.key+"-paid", r.key+"-paid-again"
+	pay := step{how: api.Confirm, payment: r.key + "-paid"}
+	later := func(at time.Time) {
+		g.Go(func() error {
+			if err := p.waitFor(ctx, at); err != nil {
+				return err
+			}
+			return p.settle(ctx, v, pay)
+		})
+	}
 	switch r.story {
 	case abandons:
 		return nil
 	case paysTwice:
-		return p.race(ctx, v, first)
+		return p.race(ctx, v, pay)
 	case cancels:
-		return p.settle(ctx, v, api.Cancel, "")
+		return p.settle(ctx, v, step{how: api.Cancel})
 	case disputes:
-		return p.each(ctx, v, []step{{how: api.Confirm, payment: first}, {how: api.Confirm, payment: second}})
+		return p.settle(ctx, v, pay, step{how: api.Confirm, payment: r.key + "-paid-again"})
 	case returns:
-		return p.each(ctx, v, []step{{how: api.Confirm, payment: first}, {how: api.Refund}})
+		return p.settle(ctx, v, pay, step{how: api.Refund})
 	case extends:
-		if err := p.settle(ctx, v, api.Extend, ""); err != nil {
+		if err := p.settle(ctx, v, step{how: api.Extend}); err != nil {
 			return err
 		}
-		g.Go(func() error { return p.payAt(ctx, v, release.Add(time.Duration(p.Payment.ExtendBy)/4), first) })
+		later(release.Add(time.Duration(p.Payment.ExtendBy) / 4))
 		return nil
 	case paysLate:
-		g.Go(func() error { return p.payAt(ctx, v, release.Add(2*slack), first) })
+		later(release.Add(2 * slack))
 		return nil
 	}
-	return p.settle(ctx, v, api.Confirm, first)
+	return p.settle(ctx, v, pay)
 }
 
-// each makes steps one after another.
-func (p *payers) each(ctx context.Context, v *play, steps []step) error {
-	for _, s := range steps {
-		if err := p.settle(ctx, v, s.how, s.payment); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// race confirms one payment twice concurrently.
-func (p *payers) race(ctx context.Context, v *play, payment string) error {
-	var done [2]step
+// race makes a step twice concurrently.
+func (p *payers) race(ctx context.Context, v *play, s step) error {
+	done := [2]step{s, s}
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range done {
-		g.Go(func() (err error) {
-			done[i], err = p.ask(ctx, v, api.Confirm, payment)
-			return err
-		})
+		g.Go(func() error { return p.ask(ctx, v, &done[i]) })
 	}
 	err := g.Wait()
 	v.steps = append(v.steps, done[:]...)
 	return err
 }
 
-func (p *payers) payAt(ctx context.Context, v *play, at time.Time, payment string) error {
-	if err := p.waitFor(ctx, at); err != nil {
-		return err
+// settle makes steps one after another.
+func (p *payers) settle(ctx context.Context, v *play, steps ...step) error {
+	for _, s := range steps {
+		err := p.ask(ctx, v, &s)
+		if v.steps = append(v.steps, s); err != nil {
+			return err
+		}
 	}
-	return p.settle(ctx, v, api.Confirm, payment)
-}
-
-func (p *payers) settle(ctx context.Context, v *play, how api.How, payment string) error {
-	s, err := p.ask(ctx, v, how, payment)
-	v.steps = append(v.steps, s)
-	return err
+	return nil
 }
 
 // ask sends a settlement until it has a final answer.
-func (p *payers) ask(ctx context.Context, v *play, how api.How, payment string) (step, error) {
-	said, client := api.Settlement{Payment: payment}, p.buyers
-	switch how {
+func (p *payers) ask(ctx context.Context, v *play, s *step) error {
+	said, client := api.Settlement{Payment: s.payment}, p.buyers
+	switch s.how {
 	case api.Cancel:
 		said.Who, said.Reason = v.claim.User, "a rehearsal's buyer has changed her mind"
 	case api.Refund:
 		said.Who, said.Reason, client = "rehearsal", "a rehearsal's buyer has returned it", p.operator
 	}
-	s := step{how: how, payment: payment, began: p.Clock()}
-	a, err := client.Settle(ctx, v.claim.ID, how, said)
+	s.began = p.Clock()
+	a, err := client.Settle(ctx, v.claim.ID, s.how, said)
 	s.ended = p.Clock()
-	if s.reply, err = replyOf(ctx, fmt.Sprintf("%s of claim %s", how, v.claim.ID), &a, err); err == nil && s.status != http.StatusOK {
+	if s.reply, err = replyOf(ctx, fmt.Sprintf("%s of claim %s", s.how, v.claim.ID), &a, err); err == nil && s.status != http.StatusOK {
 		s.refundDue = a.Problem().RefundDue
 	}
-	return s, err
+	return err
 }
 
 // waitFor waits until a time of the wall clock.

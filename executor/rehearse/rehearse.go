@@ -8,6 +8,7 @@
 package rehearse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,15 +106,8 @@ var (
 
 // withDefaults returns c with defaults, or an error if c is invalid.
 func (c Config) withDefaults() (Config, error) {
-	if c.Concurrency == 0 {
-		c.Concurrency = DefaultConcurrency
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.Patience == 0 {
-		c.Patience = DefaultPatience
-	}
+	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
+	c.Timeout, c.Patience = cmp.Or(c.Timeout, DefaultTimeout), cmp.Or(c.Patience, DefaultPatience)
 	if c.Progress == nil {
 		c.Progress = func(int, int) {}
 	}

@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/report/threshold"
+	"salectl/spec"
 )
 
 // ErrViolated reports that buyers saw a broken promise.
@@ -74,6 +79,46 @@ type Latency struct {
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
 	Max  float64 `json:"max"`
+}
+
+// Rules reports the effect of the sale's rules.
+type Rules struct {
+	// Users is the number of users of the sale whose names buyers have; 0: names are made up.
+	Users int `json:"users"`
+	// Refused counts requests by the name of the rule that refused them.
+	Refused map[string]int `json:"refused"`
+	// Skipped is the reason why the rehearsal omits the sale's rules; empty: it includes them. The
+	// caller sets it.
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// ruled counts the refusals by rules.
+func ruled(c Config, records []record) *Rules {
+	r := &Rules{Users: min(len(c.Names), c.Users), Refused: map[string]int{}}
+	for i := range records {
+		if records[i].Outcome == api.NotEligible {
+			r.Refused[records[i].rule]++
+		}
+	}
+	return r
+}
+
+// String formats r as a line of a report.
+func (r *Rules) String() string {
+	if r.Skipped != "" {
+		return "left out: " + r.Skipped
+	}
+	var words []string
+	for _, rule := range slices.Sorted(maps.Keys(r.Refused)) {
+		words = append(words, fmt.Sprintf("%s refused by %s", spec.Grouped(int64(r.Refused[rule])), rule))
+	}
+	if len(words) == 0 {
+		words = append(words, "nobody was refused")
+	}
+	if r.Users == 0 {
+		return strings.Join(words, ", ") + "; names of buyers are made up"
+	}
+	return fmt.Sprintf("%s; buyers have the names of %s", strings.Join(words, ", "), spec.Count(r.Users, "user"))
 }
 
 // Verdict returns nil, or ErrViolated if buyers saw a promise broken.
@@ -151,12 +196,31 @@ func (r *Report) tell() {
 	}
 }
 
-// lastAnswer returns the monotonic time of the last answer.
-func lastAnswer(workers []*worker) (last time.Duration) {
-	for _, w := range workers {
-		for i := range w.records {
-			last = max(last, w.records[i].ended.Mono)
-		}
+// latencies are durations of requests in ascending order.
+type latencies []time.Duration
+
+// ms returns a percentile in milliseconds, rounded to microseconds.
+func (l latencies) ms(percent float64) float64 {
+	return float64(threshold.Percentile(l, percent).Round(time.Microsecond).Microseconds()) / 1000
+}
+
+func (l latencies) mean() time.Duration {
+	if len(l) == 0 {
+		return 0
 	}
-	return last
+	var sum time.Duration
+	for _, d := range l {
+		sum += d
+	}
+	return sum / time.Duration(len(l))
+}
+
+// round rounds to three decimal places.
+func round(f float64) float64 { return math.Round(f*1000) / 1000 }
+
+func ms(f float64) string {
+	if f < 10 {
+		return fmt.Sprintf("%.2f ms", f)
+	}
+	return fmt.Sprintf("%.0f ms", f)
 }

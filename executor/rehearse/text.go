@@ -84,6 +84,14 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
+// subject formats a number of things as the subject of a sentence.
+func subject[N int | int64](n N, noun, is, are string) string {
+	if n != 1 {
+		is = are
+	}
+	return spec.Count(n, noun) + " " + is
+}
+
 func byReading(a, b string) int {
 	place := func(s string) int {
 		if i := slices.Index(reading, s); i >= 0 {

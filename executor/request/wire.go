@@ -1,6 +1,8 @@
 package request
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"salectl/api"
@@ -107,8 +109,29 @@ func ClaimsOf(all []*streampb.Claim) (claims []Claim) {
 	return claims
 }
 
-// PageOf returns the page that a look-up requests.
-func PageOf(m interface {
+// RequestOf returns the request of a message. It reports false if the message has none.
+func RequestOf(m *streampb.Request) (r Request, ok bool) {
+	switch asks := m.GetAsks().(type) {
+	case *streampb.Request_Claim:
+		r.User, r.Key, r.Quantity = asks.Claim.GetUser(), asks.Claim.GetKey(), cmp.Or(asks.Claim.GetQuantity(), 1)
+		// The message is decoded again into the same slices.
+		r.Units, r.Names = slices.Clone(asks.Claim.GetUnits()), slices.Clone(asks.Claim.GetNames())
+		r.Adjacent = asks.Claim.GetAdjacent()
+	case *streampb.Request_Settle:
+		x := SettlementOf(asks.Settle)
+		r.Settle = &x
+	case *streampb.Request_Find:
+		r.Query = &Query{Claim: api.ClaimIDOf(asks.Find.GetClaim()), Page: pageOf(asks.Find)}
+	case *streampb.Request_User:
+		r.Query = &Query{User: asks.User.GetUser(), Page: pageOf(asks.User)}
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// pageOf returns the page that a look-up requests.
+func pageOf(m interface {
 	GetBefore() string
 	GetLimit() uint32
 }) api.Page {

@@ -4,6 +4,7 @@ package saletest
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,10 +129,7 @@ func Plan(t testing.TB, logs ledger.Logs, name string, p *pb.Planned) {
 func AppendSale(t testing.TB, logs ledger.Logs, name string, op *pb.Op) {
 	t.Helper()
 	sale := ledger.NewSale(spec.SaleLog(name))
-	w, err := ledger.Load(context.Background(), logs, spec.SaleLog(name), sale)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := load(t, logs, spec.SaleLog(name), sale)
 	e, err := sale.Entry(Planner, PlannedUs, op)
 	if err != nil {
 		t.Fatal(err)
@@ -153,10 +151,7 @@ func Taking(t testing.TB, logs ledger.Logs, name string, shard int) (*ledger.Wri
 	sale := LoadSale(t, logs, name)
 	log := spec.ShardLog(sale.UID(), shard, sale.Shards())
 	state := ledger.NewState(log)
-	w, err := ledger.Load(context.Background(), logs, log, state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := load(t, logs, log, state)
 	if state.Generation == sale.Generation() {
 		return w, nil
 	}
@@ -227,13 +222,21 @@ func Deal(p *pb.Planned, shard int, units int64) {
 	p.NextUnit += units
 }
 
+// load reads a log.
+func load(t testing.TB, logs ledger.Logs, log string, into ledger.Folder) *ledger.Writer {
+	t.Helper()
+	w, err := ledger.Load(context.Background(), logs, log, into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // LoadSale reads the log of a sale.
 func LoadSale(t testing.TB, logs ledger.Logs, name string) *ledger.Sale {
 	t.Helper()
 	sale := ledger.NewSale(spec.SaleLog(name))
-	if _, err := ledger.Load(context.Background(), logs, spec.SaleLog(name), sale); err != nil {
-		t.Fatal(err)
-	}
+	load(t, logs, spec.SaleLog(name), sale)
 	return sale
 }
 
@@ -242,9 +245,7 @@ func LoadShard(t testing.TB, logs ledger.Logs, shard, shards int) *ledger.State 
 	t.Helper()
 	log := spec.ShardLog(UID, shard, shards)
 	state := ledger.NewState(log)
-	if _, err := ledger.Load(context.Background(), logs, log, state); err != nil {
-		t.Fatal(err)
-	}
+	load(t, logs, log, state)
 	return state
 }
 
@@ -262,4 +263,14 @@ func Lease(t testing.TB, now clock.Now) quorum.Validity {
 		Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: now.Wall,
 	}})
 	return m.Validity()
+}
+
+// ProcessorTime is what this process has taken of the processors so far.
+func ProcessorTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

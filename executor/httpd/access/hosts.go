@@ -1,6 +1,8 @@
 package access
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -49,4 +51,65 @@ func hostOf(header string) string {
 		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
 	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// Limits of the header of a request.
+const (
+	MaxHeader     = 32 << 10      // accepted bytes; the position of a feed of 1,024 shards has up to 20 KB
+	MaxHeaderRead = 4 * MaxHeader // bytes that a server should read, so that WithBoundedHeader can reject the header
+)
+
+// WithBoundedHeader rejects requests whose header exceeds MaxHeader. When net/http itself rejects
+// an HTTP/2 header, it closes the connection with all its requests. So a server reads up to
+// MaxHeaderRead and closes the connection only beyond that, to limit the memory of headers.
+func WithBoundedHeader(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if headerBytes(r) > MaxHeader {
+			wire.NewProblem(http.StatusRequestHeaderFieldsTooLarge, "The header of the request has more than 32 KiB. Send fewer or smaller fields, such as cookies.").Write(w)
+			return
+		}
+		h(w, r)
+	}
+}
+
+// headerBytes returns the size of a request's header as defined by HTTP/2: 32 bytes per field in
+// addition to its name and value.
+func headerBytes(r *http.Request) int {
+	const field = 32
+	n := len(r.Method) + len(r.RequestURI) + len(r.Host) + 3*field
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value) + field
+		}
+	}
+	return n
+}
+
+// ErrExposed reports that the server would be reachable from other machines without tokens.
+var ErrExposed = errors.New("listening beyond loopback needs a token")
+
+// CheckListen returns an error if serve must not listen at an address. An address that other
+// machines can reach requires tokens or the flag --insecure.
+func CheckListen(addr string, hasToken, insecure bool) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("listen address %q: %w; write host:port, like 127.0.0.1:8080", addr, err)
+	}
+	if hasToken || insecure || !reachable(host) {
+		return nil
+	}
+	return fmt.Errorf("%w: other machines can reach %s; listen on 127.0.0.1 or [::1], "+
+		"give a bearer-token file, or say --insecure if everyone may claim", ErrExposed, addr)
+}
+
+// Reachable reports whether other machines can reach an address. A host name other than localhost
+// counts as reachable, since what it resolves to may change.
+func Reachable(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && reachable(host)
+}
+
+func reachable(host string) bool {
+	ip := net.ParseIP(host)
+	return host != "localhost" && (ip == nil || !ip.IsLoopback())
 }

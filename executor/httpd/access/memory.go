@@ -1,39 +1,32 @@
 package access
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Memory limits the memory that concurrent requests hold. It is safe for concurrent use.
 type Memory struct {
-	limit   int64
-	used    atomic.Int64
-	waiting atomic.Int32
-
-	mu   sync.Mutex
-	room sync.Cond
+	limit int64
+	used  atomic.Int64
+	room  atomic.Pointer[chan struct{}] // closed when bytes are given back; nil: nobody waits
 }
 
 // NewMemory returns a Memory with a limit of bytes.
-func NewMemory(limit int64) *Memory {
-	m := &Memory{limit: limit}
-	m.room.L = &m.mu
-	return m
-}
+func NewMemory(limit int64) *Memory { return &Memory{limit: limit} }
 
-// Take adds n bytes, and blocks while they exceed the limit. When over returns true it adds them at
-// once; Wake makes it call over again. A single request fits whatever its size.
-func (memory *Memory) Take(n int64, over func() bool) {
-	for !memory.TryTake(n) {
-		memory.mu.Lock()
-		memory.waiting.Add(1) // before the decisive check: see Add
-		if used := memory.used.Load(); used != 0 && used+n > memory.limit && !over() {
-			memory.room.Wait()
+// Take adds n bytes, and blocks while they exceed the limit. When over is closed it adds them at once. A
+// single request fits whatever its size.
+func (memory *Memory) Take(n int64, over <-chan struct{}) {
+	for {
+		room := memory.room.Load() // before the attempt: bytes given back after it close room
+		if memory.TryTake(n) {
+			return
 		}
-		memory.waiting.Add(-1)
-		memory.mu.Unlock()
-		if over() {
+		if room == nil {
+			memory.room.CompareAndSwap(nil, new(make(chan struct{})))
+			continue
+		}
+		select {
+		case <-*room:
+		case <-over:
 			memory.used.Add(n)
 			return
 		}
@@ -56,19 +49,12 @@ func (memory *Memory) TryTake(n int64) bool {
 // Add adds n bytes, which may be negative, regardless of the limit.
 func (memory *Memory) Add(n int64) {
 	memory.used.Add(n)
-	if n < 0 {
-		memory.Wake()
+	if n < 0 && memory.room.Load() != nil {
+		if room := memory.room.Swap(nil); room != nil {
+			close(*room)
+		}
 	}
 }
 
 // InUse returns the number of bytes in use.
 func (memory *Memory) InUse() int64 { return memory.used.Load() }
-
-// Wake makes all blocked calls of Take call over again.
-func (memory *Memory) Wake() {
-	if memory.waiting.Load() > 0 {
-		memory.mu.Lock()
-		memory.room.Broadcast()
-		memory.mu.Unlock()
-	}
-}

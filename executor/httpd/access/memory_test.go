@@ -2,7 +2,6 @@ package access
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 
 	"salectl/internal/wait"
@@ -11,11 +10,11 @@ import (
 // A request on a stream waits while those of its token count for too much, and others do not.
 func TestMemory(t *testing.T) {
 	m := NewMemory(100)
-	never := func() bool { return false }
+	never := make(chan struct{})
 	m.Take(500, never) // alone
 	took := make(chan error, 1)
 	go func() { m.Take(60, never); took <- nil }()
-	wait.Until(t, "a request waits", func() bool { return m.waiting.Load() == 1 })
+	wait.Until(t, "a request waits", func() bool { return m.room.Load() != nil })
 	select {
 	case <-took:
 		t.Error("it takes what is not there")
@@ -23,14 +22,13 @@ func TestMemory(t *testing.T) {
 	}
 	m.Add(-500)
 	<-took
-	var over atomic.Bool
+	over := make(chan struct{})
 	go func() {
-		m.Take(50, over.Load)
+		m.Take(50, over)
 		took <- errors.New("over")
 	}()
-	wait.Until(t, "another waits", func() bool { return m.waiting.Load() == 1 })
-	over.Store(true)
-	m.Wake()
+	wait.Until(t, "another waits", func() bool { return m.room.Load() != nil })
+	close(over)
 	<-took
 	if used := m.used.Load(); used != 110 { // its stream gives all back
 		t.Errorf("%d bytes are taken", used)

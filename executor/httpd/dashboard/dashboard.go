@@ -12,6 +12,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -60,18 +61,6 @@ type shown struct {
 
 //go:embed web
 var web embed.FS
-
-// Static files, by media type.
-var files = map[string]string{
-	"dashboard.css": "text/css; charset=utf-8",
-	"sale.js":       "text/javascript; charset=utf-8",
-	"sales.js":      "text/javascript; charset=utf-8",
-	"follow.js":     "text/javascript; charset=utf-8",
-	"charts.js":     "text/javascript; charset=utf-8",
-	"shards.js":     "text/javascript; charset=utf-8",
-	"words.js":      "text/javascript; charset=utf-8",
-	"icon.svg":      "image/svg+xml",
-}
 
 var templates = template.Must(template.ParseFS(web, "web/*.html"))
 
@@ -157,16 +146,13 @@ func (d *Dashboard) Handler() http.Handler {
 	}))
 	mux.HandleFunc("GET "+Path+"sales/{sale}/events", of(d.watch))
 	mux.HandleFunc("GET "+Path+"{file}", func(w http.ResponseWriter, r *http.Request) {
-		media, ok := files[r.PathValue("file")]
-		if !ok {
+		file := r.PathValue("file")
+		if path.Ext(file) == ".html" { // a template
 			http.NotFound(w, r)
 			return
 		}
-		content, err := web.ReadFile("web/" + r.PathValue("file"))
-		if err != nil {
-			panic(err) // unreachable: it is embedded
-		}
-		serve(w, r, media, content)
+		w.Header().Set("Cache-Control", noCache)
+		http.ServeFileFS(w, r, web, "web/"+file)
 	})
 	return guarded(mux)
 }
@@ -185,15 +171,13 @@ func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, name string, p 
 	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
 		panic(err) // unreachable: it is embedded
 	}
-	serve(w, r, "text/html; charset=utf-8", b.Bytes())
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", noCache)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b.Bytes()))
 }
 
-func serve(w http.ResponseWriter, r *http.Request, media string, content []byte) {
-	h := w.Header()
-	h.Set("Content-Type", media)
-	h.Set("Cache-Control", "no-cache") // another version of the program has other files
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
-}
+const noCache = "no-cache" // another version of the program has other files
 
 // policy permits a page to load what this server serves, and nothing else: no inline script or
 // style. It forbids framing by other sites.

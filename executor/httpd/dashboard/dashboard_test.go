@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -205,9 +206,15 @@ func TestPages(t *testing.T) {
 	if body, _ := io.ReadAll(one.get(t, "/dashboard/sales/movie").Body); strings.Contains(string(body), "All sales") {
 		t.Error("the page of the only sale leads to others")
 	}
-	for name := range files {
-		if a := one.get(t, Path+name); a.StatusCode != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), files[name]) {
-			t.Errorf("%s: %d %v", name, a.StatusCode, a.Header)
+	files, err := web.ReadDir("web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	media := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	for _, file := range files {
+		want, ok := media[path.Ext(file.Name())]
+		if a := one.get(t, Path+file.Name()); (a.StatusCode == 200) != ok || ok && a.Header.Get("Content-Type") != want {
+			t.Errorf("%s: %d %v", file.Name(), a.StatusCode, a.Header)
 		}
 	}
 }

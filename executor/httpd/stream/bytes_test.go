@@ -137,13 +137,13 @@ func TestReplyBytesOfPages(t *testing.T) {
 		return executor.Claim{Units: make([]int64, api.MaxQuantity), Books: b}
 	}
 	for _, limit := range []int{0, 1, 10, 11, api.MaxPage} {
-		r := &streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Limit: uint32(limit)}}}
-		if size, reserved := sizeOf(executor.Claim{}, largest(max(limit, api.DefaultRefunds))), likelySize(r, claimLookup); size > reserved {
+		r := &executor.Request{Query: &executor.Query{Page: api.Page{Limit: limit}}}
+		if size, reserved := sizeOf(executor.Claim{}, largest(max(limit, api.DefaultRefunds))), likelySize(r); size > reserved {
 			t.Errorf("a claim with %d refunds due has %d bytes, %d are reserved", limit, size, reserved)
 		}
 	}
 	// A page of claims has shard.PageBytes: see links.TestPages.
-	if size, reserved := request.PageBytes+sizeOf(executor.Claim{}), likelySize(nil, userLookup); size > reserved {
+	if size, reserved := request.PageBytes+sizeOf(executor.Claim{}), likelySize(&executor.Request{Query: &executor.Query{User: "u"}}); size > reserved {
 		t.Errorf("a page has %d bytes, %d are reserved", size, reserved)
 	}
 }

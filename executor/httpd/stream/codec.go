@@ -1,11 +1,13 @@
 package stream
 
 import (
+	"cmp"
+	"errors"
 	"mime"
 	"net/http"
+	"time"
 
 	"salectl/api"
-	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd/wire"
@@ -20,13 +22,47 @@ type codec interface {
 	next(b []byte) (message, rest []byte, f *wire.Problem)
 	// decode decodes a message; the next call overwrites the result. A problem of a message whose
 	// id is known concerns that request alone; else it ends the stream.
-	decode(message []byte) (*streampb.Request, *wire.Problem)
+	decode(b []byte) (*message, *wire.Problem)
 
 	appendAnswer(b []byte, r *inflight, at executor.Place) []byte // of a claim or settlement
 	appendLookup(b []byte, r *inflight, at executor.Place) []byte
 	appendGoingAway(b []byte) []byte
 	// appendProblem appends what is wrong with a message or, with id 0, with the stream.
 	appendProblem(b []byte, id uint64, p *wire.Problem) []byte
+}
+
+// message is a message of a client: a request, unless cancel is set.
+type message struct {
+	executor.Request
+	id       uint64        // 0: missing
+	timeout  time.Duration // 0: none
+	cancel   bool          // the request of this id
+	quantity bool          // a claim has a quantity
+	wrong    error         // why the request is refused
+}
+
+// check checks the values of a request.
+func (message *message) check() error {
+	switch settle := message.Settle; {
+	case message.wrong != nil:
+		return message.wrong
+	case settle != nil && settle.How == api.Refund:
+		return errors.New("how: a refund is asked of the admin address")
+	case settle != nil:
+		return settle.Check(settle.How)
+	case message.Query != nil:
+		return message.Query.Page.Check()
+	}
+	err := cmp.Or(api.CheckUser(message.User), api.CheckQuantity(message.Quantity))
+	if len(message.Names) > 0 {
+		if f := wire.NormalizeNames(&message.Request, message.quantity); f != nil {
+			err = cmp.Or(err, errors.New(f.Detail))
+		}
+	}
+	if err == nil && message.Key != "" {
+		err = api.CheckKey(message.Key)
+	}
+	return err
 }
 
 // codecOf returns the codec that a client has chosen by Content-Type, for messages about a sale.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/request"
 )
@@ -16,11 +15,8 @@ type inflight struct {
 	done   func(executor.Answer) // complete, bound once
 
 	id    uint64
-	kind  kind
-	size  int64   // bytes that it counts for
-	how   api.How // of a settlement
-	user  string  // of a claim, or of a lookup of a user
-	shard int     // of the claim that is settled or looked up
+	asked executor.Request
+	size  int64 // bytes that it counts for
 	began time.Duration
 	until time.Duration
 
@@ -30,19 +26,40 @@ type inflight struct {
 	answer executor.Answer
 }
 
-// kind is what a request asks for.
-type kind int
-
-const (
-	claim kind = iota
-	settlement
-	userLookup
-	claimLookup
-)
-
 // settled reports whether a claim was accepted, or settled as requested.
 func (request *inflight) settled() bool {
-	return request.kind == claim && request.answer.Accepted() || request.kind == settlement && request.answer.Outcome == request.how.Done()
+	if settle := request.asked.Settle; settle != nil {
+		return request.answer.Outcome == settle.How.Done()
+	}
+	return request.asked.IsClaim() && request.answer.Accepted()
+}
+
+// begun notes how to end a request early.
+func (request *inflight) begun(cancel func()) {
+	s := request.stream
+	s.mu.Lock()
+	request.cancel = cancel
+	broken := s.broken != nil && !request.answered
+	s.mu.Unlock()
+	if broken {
+		cancel()
+	}
+}
+
+// complete takes the answer to a request, and has it written.
+func (request *inflight) complete(answer executor.Answer) {
+	s := request.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	request.answer, request.answered = answer, true
+	if more := sizeOf(answer.Claim) + sizeOf(answer.Claims...) - request.size; more > 0 {
+		request.size += more
+		s.requests.holdLocked(more)
+	}
+	s.ready = append(s.ready, request)
+	if len(s.ready) == 1 {
+		s.news.Signal()
+	}
 }
 
 // Responses that are not sent yet take memory. So a request counts for the likely size of its response
@@ -62,16 +79,17 @@ const (
 )
 
 // likelySize returns about what the response to a request will take in memory.
-func likelySize(r *streampb.Request, k kind) int64 {
-	switch k {
-	case claim:
-		return 512 + bytesOfUnit*max(r.GetClaim().GetQuantity(), int64(len(r.GetClaim().GetNames())), 0)
-	case userLookup:
+func likelySize(r *executor.Request) int64 {
+	switch q := r.Query; {
+	case r.IsClaim():
+		return 512 + bytesOfUnit*max(r.Quantity, int64(len(r.Names)), 0)
+	case q == nil:
+		return bytesOfClaim
+	case q.User != "":
 		return bytesOfUser
-	case claimLookup:
-		return bytesOfClaim + (16+api.MaxPayment)*int64(min(r.GetFind().GetLimit(), api.MaxPage))
+	default:
+		return bytesOfClaim + (16+api.MaxPayment)*int64(min(max(q.Page.Limit, 0), api.MaxPage))
 	}
-	return bytesOfClaim
 }
 
 // sizeOf returns about what claims take in memory.

@@ -18,13 +18,9 @@ import (
 // lines is the codec of JSON objects, one a line. A response is the document that HTTP has, with the
 // id of the request, the status and the values of headers in it.
 type lines struct {
-	sale string
-	now  clock.Clock
-
-	// What follows is used again for each request.
-	request streampb.Request
-	claim   streampb.Request_Claim
-	asks    streampb.NewClaim
+	sale    string
+	now     clock.Clock
+	message message // decoded last
 }
 
 func (*lines) mediaType() string { return api.TypeLines }
@@ -46,142 +42,122 @@ func (*lines) next(b []byte) (message, rest []byte, f *wire.Problem) {
 }
 
 // decode decodes a line. With a problem it returns what it has read so far, which may have an id.
-func (codec *lines) decode(line []byte) (*streampb.Request, *wire.Problem) {
-	r := &codec.request
-	r.Reset()
-	p := wire.Parser{In: line}
-	seen := 0
+func (codec *lines) decode(line []byte) (*message, *wire.Problem) {
+	m, p := &codec.message, wire.Parser{In: line}
+	*m = message{}
 	var page api.Page
-	f := p.Body(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) *wire.Problem {
+	asks := false
+	f := p.Body(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) (f *wire.Problem) {
+		var n int64
 		switch string(field) {
 		case "id":
-			id, f := p.Integer("id")
-			if f == nil && (id < 1 || p.Overflowed) {
-				f = wire.Malformed("id: must be from 1 to %d", math.MaxInt64)
+			if n, f = p.Integer("id"); f == nil && (n < 1 || p.Overflowed) {
+				return wire.Malformed("id: must be from 1 to %d", math.MaxInt64)
 			}
-			if f == nil {
-				r.Id = uint64(id)
-			}
+			m.id = uint64(n)
 			return f
 		case "timeoutMs":
-			ms, f := p.Integer("timeoutMs")
-			if f == nil && (ms < 0 || p.Overflowed) {
-				f = wire.Malformed("timeoutMs: must be from 0 to %d", math.MaxInt64)
+			if n, f = p.Integer("timeoutMs"); f == nil && (n < 0 || p.Overflowed) {
+				return wire.Malformed("timeoutMs: must be from 0 to %d", math.MaxInt64)
 			}
-			r.TimeoutMs = uint32(min(ms, 1<<31))
+			m.timeout = time.Duration(min(n, math.MaxInt32)) * time.Millisecond
 			return f
 		case "before":
-			var f *wire.Problem
 			page.Before, f = p.String("before")
 			return f
 		case "limit":
-			n, f := p.Integer("limit")
-			if page.Limit = int(min(n, math.MaxInt32)); f == nil && n < 1 {
-				page.Limit = -1
+			if n, f = p.Integer("limit"); n < 1 {
+				n = -1
 			}
-			if err := page.Check(); f == nil && err != nil {
-				f = wire.Unacceptable(err)
-			}
+			page.Limit = int(min(n, math.MaxInt32))
 			return f
 		}
-		if seen++; seen > 1 {
+		if asks {
 			return wire.Malformed("%s: a request asks for one thing, and this one asks for another before", wire.QuoteName(field))
 		}
-		return codec.decodeAsks(&p, r, field)
+		asks = true
+		return m.parse(&p, field)
 	})
-	if f == nil && page != (api.Page{}) {
-		f = setPage(r, page)
-	}
-	return r, f
-}
-
-// setPage sets the page of a lookup.
-func setPage(r *streampb.Request, p api.Page) *wire.Problem {
-	switch asks := r.Asks.(type) {
-	case *streampb.Request_User:
-		asks.User.Before, asks.User.Limit = p.Before, uint32(p.Limit)
-	case *streampb.Request_Find:
-		asks.Find.Before, asks.Find.Limit = p.Before, uint32(p.Limit)
+	switch {
+	case f != nil:
+	case !asks:
+		f = wire.Malformed(asksNothing)
+	case page == api.Page{}:
+	case m.Query == nil:
+		f = wire.Malformed("before, limit: are of user and find")
 	default:
-		return wire.Malformed("before, limit: are of user and find")
+		m.Query.Page = page
 	}
-	return nil
+	return m, f
 }
 
-// decodeAsks decodes what a request asks for.
-func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field []byte) *wire.Problem {
+// parse parses the value of a field that says what a request asks for.
+func (message *message) parse(parser *wire.Parser, field []byte) (f *wire.Problem) {
 	switch string(field) {
 	case "claim":
-		codec.asks.Reset()
-		codec.claim.Claim, r.Asks = &codec.asks, &codec.claim
-		codec.asks.Quantity = 1
-		var units, quantity bool
-		f := parser.Object(func(field []byte) (f *wire.Problem) {
-			switch string(field) {
-			case "user":
-				codec.asks.User, f = parser.String("claim.user")
-			case "key":
-				if codec.asks.Key, f = parser.String("claim.key"); f == nil && codec.asks.Key == "" {
-					f = wire.Malformed("claim.key: empty; leave it out or give a key")
-				}
-			case "quantity":
-				quantity = true
-				if codec.asks.Quantity, f = parser.Integer("claim.quantity"); f == nil { // 0 is none: in a message without one it is 1
-					if err := api.CheckQuantity(codec.asks.Quantity); err != nil {
-						f = wire.Unacceptable(err)
-					}
-				}
-			case "units":
-				units = true
-				codec.asks.Names, f = parser.Strings("claim.units")
-			case "adjacent":
-				codec.asks.Adjacent, f = parser.Bool("claim.adjacent")
-			default:
-				f = wire.Malformed("claim.%s: unknown field; a claim has user, key, quantity, units and adjacent", wire.QuoteName(field))
-			}
-			return f
-		})
-		switch n := int64(len(codec.asks.Names)); {
-		case f == nil && units && n == 0:
-			f = wire.Unacceptable(api.CheckNames(nil))
-		case f == nil && units && quantity && codec.asks.Quantity != n:
-			f = wire.Unacceptable(fmt.Errorf("quantity: is %d, and %d units are named; leave it out", codec.asks.Quantity, n))
-		}
-		return f
+		message.Quantity = 1
+		return parser.Object(message.parseClaim(parser))
 	case "settle":
-		m := new(streampb.Settlement)
-		r.Asks = &streampb.Request_Settle{Settle: m}
-		return parser.Object(func(field []byte) (f *wire.Problem) { return decodeSettlement(parser, m, field) })
+		message.Settle = new(executor.Settlement)
+		return parser.Object(func(field []byte) *wire.Problem { return parseSettlement(parser, message.Settle, field) })
 	case "user":
-		user, f := parser.String("user")
-		r.Asks = &streampb.Request_User{User: &streampb.User{User: user}}
+		message.Query = new(executor.Query)
+		message.Query.User, f = parser.String("user")
+		message.wrong = api.CheckUser(message.Query.User)
 		return f
 	case "find":
-		id, f := parser.ClaimID("find")
-		r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: id}}
+		message.Query = new(executor.Query)
+		message.Query.Claim, f = parser.ClaimID("find")
 		return f
 	case "cancel":
-		truly, f := parser.Bool("cancel")
-		if f == nil && !truly {
+		if message.cancel, f = parser.Bool("cancel"); f == nil && !message.cancel {
 			f = wire.Malformed("cancel: may only be true")
 		}
-		r.Asks = &streampb.Request_Cancel{Cancel: new(streampb.Cancel)}
 		return f
 	}
 	return wire.Malformed("%s: unknown field; a request has id, timeoutMs, before and limit of a page, and one of claim, settle, user, find and cancel", wire.QuoteName(field))
 }
 
-// decodeSettlement decodes a field of a settlement.
-func decodeSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *wire.Problem) {
-	if string(field) == "claim" {
-		m.Claim, f = p.ClaimID("settle.claim")
+// parseClaim returns a function that parses a field of a claim.
+func (message *message) parseClaim(parser *wire.Parser) func(field []byte) *wire.Problem {
+	return func(field []byte) (f *wire.Problem) {
+		switch string(field) {
+		case "user":
+			message.User, f = parser.String("claim.user")
+		case "key":
+			if message.Key, f = parser.String("claim.key"); f == nil && message.Key == "" {
+				f = wire.Malformed("claim.key: empty; leave it out or give a key")
+			}
+		case "quantity":
+			message.quantity = true
+			message.Quantity, f = parser.Integer("claim.quantity")
+		case "units":
+			if message.Names, f = parser.Strings("claim.units"); len(message.Names) == 0 {
+				message.wrong = api.CheckNames(nil)
+			}
+		case "adjacent":
+			message.Adjacent, f = parser.Bool("claim.adjacent")
+		default:
+			f = wire.Malformed("claim.%s: unknown field; a claim has user, key, quantity, units and adjacent", wire.QuoteName(field))
+		}
 		return f
 	}
-	into := map[string]*string{"how": &m.How, "payment": &m.Payment, "who": &m.Who, "reason": &m.Reason}[string(field)]
-	if into == nil {
+}
+
+// parseSettlement parses a field of a settlement.
+func parseSettlement(p *wire.Parser, x *executor.Settlement, field []byte) (f *wire.Problem) {
+	var how string
+	into := map[string]*string{"how": &how, "payment": &x.Payment, "who": &x.Who, "reason": &x.Reason}[string(field)]
+	switch {
+	case string(field) == "claim":
+		x.Claim, f = p.ClaimID("settle.claim")
+		return f
+	case into == nil:
 		return wire.Malformed("settle.%s: unknown field; there are claim, how, payment, who and reason", wire.QuoteName(field))
 	}
-	*into, f = p.String("settle." + string(field))
+	if *into, f = p.String("settle." + string(field)); how != "" {
+		x.How = api.How(how)
+	}
 	return f
 }
 
@@ -189,7 +165,7 @@ func (codec *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byt
 	a := &r.answer
 	if r.settled() {
 		status := http.StatusOK
-		if r.kind == claim && !a.Replayed {
+		if r.asked.IsClaim() && !a.Replayed {
 			status = a.Outcome.Row().Status
 		}
 		b, brace := beginLine(b, r.id, status)
@@ -204,10 +180,10 @@ func (codec *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byt
 		return appendProblemLine(b, r.id, wire.LookupProblem(a.Outcome), at)
 	}
 	b, brace := beginLine(b, r.id, http.StatusOK)
-	if r.kind == claimLookup {
+	if r.asked.Query.User == "" {
 		b = wire.AppendClaim(b, a.Claim.State, codec.sale, &a.Claim)
 	} else {
-		b = wire.AppendUser(b, codec.sale, r.user, a.Claims, a.Next)
+		b = wire.AppendUser(b, codec.sale, r.asked.Query.User, a.Claims, a.Next)
 	}
 	return endLine(b, brace, at, 0)
 }
@@ -215,8 +191,7 @@ func (codec *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byt
 func (*lines) appendGoingAway(b []byte) []byte { return append(b, `{"goingAway":true}`+"\n"...) }
 
 func (*lines) appendProblem(b []byte, id uint64, p *wire.Problem) []byte {
-	b, brace := beginLine(b, id, 0)
-	return endLine(p.Append(b), brace, executor.Place{}, 0)
+	return appendProblemLine(b, id, p, executor.Place{})
 }
 
 // appendProblemLine appends a problem with what HTTP has in headers.

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"salectl/api"
 	"salectl/api/streampb"
@@ -16,6 +17,7 @@ import (
 type protobuf struct {
 	now     clock.Clock
 	decoder streampb.Decoder
+	message message // decoded last
 
 	// What follows is used again for each answer.
 	reply  streampb.Reply
@@ -37,13 +39,36 @@ func (*protobuf) next(b []byte) (message, rest []byte, f *wire.Problem) {
 	return message, rest, f
 }
 
-func (codec *protobuf) decode(message []byte) (*streampb.Request, *wire.Problem) {
-	r, err := codec.decoder.Request(message)
+func (codec *protobuf) decode(b []byte) (*message, *wire.Problem) {
+	m := &codec.message
+	*m = message{}
+	r, err := codec.decoder.Request(b)
 	if err != nil {
-		return nil, wire.Malformed("%v", err)
+		return m, wire.Malformed("%v", err)
 	}
-	return r, nil
+	asks, known := request.RequestOf(r)
+	m.Request, m.id, m.timeout = asks, r.Id, time.Duration(r.TimeoutMs)*time.Millisecond
+	switch asks := r.Asks.(type) {
+	case *streampb.Request_Hello:
+		m.id = 0
+		return m, wire.Malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader)
+	case *streampb.Request_Cancel:
+		m.cancel, known = true, true
+	case *streampb.Request_User:
+		m.wrong = api.CheckUser(m.Query.User)
+	case *streampb.Request_Claim:
+		m.quantity = asks.Claim.GetQuantity() > 1
+		if len(m.Units) > 0 {
+			m.wrong = errors.New("units: these are numbers, by which processes ask each other: say the names of the units that are wanted in names")
+		}
+	}
+	if !known {
+		return m, wire.Malformed(asksNothing)
+	}
+	return m, nil
 }
+
+const asksNothing = "the request asks for nothing that is known here: it has claim, settle, user, find or cancel"
 
 func (codec *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
 	a := &codec.answer
@@ -63,7 +88,7 @@ func (codec *protobuf) appendLookup(b []byte, r *inflight, at executor.Place) []
 	found := &streampb.Claims{Outcome: string(a.Outcome), Owner: at.Owner, Shard: uint32(at.Shard), Shards: uint32(at.Shards)}
 	switch {
 	case a.Outcome != "":
-	case r.kind == claimLookup:
+	case r.asked.Query.User == "":
 		found.Claims = request.ClaimsToStream([]executor.Claim{a.Claim})
 	default:
 		found.Claims, found.Next = request.ClaimsToStream(a.Claims), a.Next

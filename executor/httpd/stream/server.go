@@ -79,7 +79,6 @@ type Server struct {
 
 	mu       sync.Mutex // guards what follows
 	open     map[*stream]struct{}
-	peers    int // of open
 	ending   bool
 	byTokens map[[sha256.Size]byte]*access.Memory // of requests, by the digest of their token
 }
@@ -117,7 +116,8 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	}
 	x := newStream(&server.config, w, r, sale, codec, grant, FromPeer(r))
 	x.requests.memories = server.memories(&grant)
-	if !server.add(x) {
+	added, ending := server.add(x)
+	if !added {
 		p := wire.ProblemOf(api.Overloaded)
 		p.Detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", server.config.Limit)
 		p.Write(w)
@@ -144,7 +144,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	}
 	written := make(chan struct{})
 	go func() { defer close(written); x.write() }()
-	if server.isEnding() || sale.Removed() { // since GoAway or Remove was called
+	if ending || sale.Removed() { // GoAway was called before
 		x.goAway()
 	}
 	if x.peer {
@@ -155,58 +155,40 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	<-written
 }
 
-// GoAway tells all clients that the server goes away, also those that come later.
-func (server *Server) GoAway() {
+// GoAway tells the clients of a sale, which is Removed, that the server goes away. With nil it tells all
+// clients, also those that come later.
+func (server *Server) GoAway(sale Sale) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
-	server.ending = true
+	server.ending = server.ending || sale == nil
 	for x := range server.open {
-		x.goAway()
-	}
-}
-
-// Remove tells the clients of a sale that the server goes away. The sale is Removed before.
-func (server *Server) Remove(sale Sale) {
-	server.mu.Lock()
-	defer server.mu.Unlock()
-	for x := range server.open {
-		if x.sale == sale {
+		if sale == nil || x.sale == sale {
 			x.goAway()
 		}
 	}
 }
 
-func (server *Server) isEnding() bool {
+// add adds a stream, unless there are too many. ending: GoAway(nil) was called before.
+func (server *Server) add(added *stream) (ok, ending bool) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
-	return server.ending
-}
-
-// add adds a stream, unless there are too many.
-func (server *Server) add(added *stream) bool {
-	server.mu.Lock()
-	defer server.mu.Unlock()
-	n := len(server.open) - server.peers
-	if added.peer {
-		n = server.peers
+	n := 0
+	for x := range server.open {
+		if x.peer == added.peer {
+			n++
+		}
 	}
 	if n >= server.config.Limit {
-		return false
-	}
-	if added.peer {
-		server.peers++
+		return false, server.ending
 	}
 	server.open[added] = struct{}{}
-	return true
+	return true, server.ending
 }
 
 func (server *Server) remove(x *stream) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	delete(server.open, x)
-	if x.peer {
-		server.peers--
-	}
 }
 
 // memories returns what bounds the requests of a stream beside its own limit.

@@ -46,8 +46,9 @@ type stream struct {
 	away     bool
 	late     bool
 	over     bool
-	broken   error // why nothing can be written; nil: it is not broken
-	closed   bool  // control must not be used any more
+	gone     chan struct{} // closed when it is broken
+	broken   error         // why nothing can be written; nil: it is not broken
+	closed   bool          // control must not be used any more
 	timer    timer
 }
 
@@ -78,7 +79,7 @@ type timer struct {
 func newStream(config *Config, w http.ResponseWriter, r *http.Request, sale Sale, codec codec, grant access.Grant, peer bool) *stream {
 	s := &stream{
 		config: config, ctx: r.Context(), sale: sale, codec: codec, control: http.NewResponseController(w), out: w,
-		peer: peer, grant: grant, requests: requests{open: make(map[uint64]*inflight)},
+		peer: peer, grant: grant, gone: make(chan struct{}), requests: requests{open: make(map[uint64]*inflight)},
 	}
 	s.news.L, s.room.L = &s.mu, &s.mu
 	return s
@@ -97,8 +98,9 @@ func (stream *stream) start() {
 func (stream *stream) end(broken error) {
 	stream.mu.Lock()
 	stream.over = true
-	if stream.broken == nil {
+	if stream.broken == nil && broken != nil {
 		stream.broken = broken
+		close(stream.gone)
 	}
 	var cancels []func()
 	if stream.broken != nil {
@@ -115,9 +117,6 @@ func (stream *stream) end(broken error) {
 	stream.news.Signal()
 	stream.room.Broadcast()
 	stream.mu.Unlock()
-	for _, m := range stream.requests.memories {
-		m.Wake()
-	}
 	for _, cancel := range cancels {
 		cancel()
 	}

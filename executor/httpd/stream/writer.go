@@ -49,18 +49,23 @@ func (stream *stream) awaitNews() bool {
 
 // encode appends the response to a request.
 func (stream *stream) encode(b []byte, r *inflight) []byte {
-	switch r.kind {
-	case userLookup:
-		return stream.codec.appendLookup(b, r, stream.sale.Place(r.user))
-	case claimLookup:
-		return stream.codec.appendLookup(b, r, stream.sale.PlaceOf(r.shard))
-	case settlement:
-		if !r.settled() {
+	var at executor.Place
+	switch settle, query := r.asked.Settle, r.asked.Query; {
+	case settle != nil:
+		if at = stream.sale.PlaceOf(settle.Claim.Shard); !r.settled() {
 			wire.SetNotSettledMessage(&r.answer)
 		}
-		return stream.codec.appendAnswer(b, r, stream.sale.PlaceOf(r.shard))
+	case query == nil:
+		at = stream.sale.Place(r.asked.User)
+	case query.User == "":
+		at = stream.sale.PlaceOf(query.Claim.Shard)
+	default:
+		at = stream.sale.Place(query.User)
 	}
-	return stream.codec.appendAnswer(b, r, stream.sale.Place(r.user))
+	if r.asked.Query != nil && r.answer.Message == "" {
+		return stream.codec.appendLookup(b, r, at)
+	}
+	return stream.codec.appendAnswer(b, r, at)
 }
 
 // beforeWrite counts responses that are about to be sent. From then on their ids may be used again.
@@ -71,8 +76,10 @@ func (stream *stream) beforeWrite(batch []*inflight) {
 		if r.answer.Replayed && (label.Accepted() || r.settled()) {
 			label = api.Replayed
 		}
-		if r.kind == claim || r.kind == settlement {
-			stream.sale.Count(r.how, label, now-r.began)
+		if settle := r.asked.Settle; settle != nil {
+			stream.sale.Count(settle.How, label, now-r.began)
+		} else if r.asked.IsClaim() {
+			stream.sale.Count("", label, now-r.began)
 		}
 	}
 	stream.mu.Lock()
@@ -110,7 +117,7 @@ func (stream *stream) afterWrite(batch []*inflight) {
 	var size int64
 	for _, r := range batch {
 		size += r.size
-		r.answer, r.answered, r.cancel, r.user, r.how = executor.Answer{}, false, nil, "", ""
+		r.asked, r.answer, r.answered, r.cancel = executor.Request{}, executor.Answer{}, false, nil
 	}
 	stream.requests.holdLocked(-size)
 	stream.requests.spare = append(stream.requests.spare, batch...)

@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"salectl/api"
-	"salectl/api/streampb"
 	"salectl/executor"
 )
 
@@ -275,16 +274,16 @@ func (parser *Parser) String(what string) (string, *Problem) {
 }
 
 // ClaimID reads the id of a claim. The result for a malformed id is one that no claim has.
-func (parser *Parser) ClaimID(what string) (*streampb.ClaimID, *Problem) {
+func (parser *Parser) ClaimID(what string) (id executor.ClaimID, _ *Problem) {
 	text, f := parser.stringBytes(what)
 	if f != nil {
-		return nil, f
+		return id, f
 	}
 	id, ok := api.ParseClaimID(string(text))
 	if !ok {
 		id.Shard = noShard
 	}
-	return id.ToStream(), nil
+	return id, nil
 }
 
 // noShard is one that no sale has.
