@@ -121,9 +121,9 @@ func brokenError(r lock.Broken) error {
 
 // seenText describes the holder of a lock as it was read.
 func seenText(lock lock.HeldBy, nodes int) string {
-	text := fmt.Sprintf("%s: %s has it on %s", lock.ID, lock.Holder, whereText(lock.On, nodes, count(nodes, "lock node")))
-	if age, ok := lock.Beat(); ok {
-		text += fmt.Sprintf(", renewed %s ago", secondsText(age))
+	text := fmt.Sprintf("%s: %s has it on %s", lock.ID, lock.Holder, whereText(lock.Nodes, nodes, count(nodes, "lock node")))
+	if age := lock.HeartbeatAgeSeconds; age != nil {
+		text += fmt.Sprintf(", renewed %.1f s ago", *age)
 	}
 	return text
 }
@@ -150,23 +150,16 @@ func (p *program) brokenText(r lock.Broken) {
 
 // lockBreakLine is the JSON of lock break.
 type lockBreakLine struct {
-	Name    string         `json:"name"`
-	Broken  bool           `json:"broken"` // the previous holder no longer has the lock
-	Removed []lock.Removed `json:"removed"`
-	Changed []lock.Changed `json:"changed"`
-	Failed  []lock.Failed  `json:"failed"`
-	Error   string         `json:"error,omitempty"` // why the lock is not broken
-	Remedy  string         `json:"remedy,omitempty"`
+	lock.Broken
+	Done   bool   `json:"broken"`          // the previous holder no longer has the lock
+	Error  string `json:"error,omitempty"` // why the lock is not broken
+	Remedy string `json:"remedy,omitempty"`
 }
 
 func (p *program) brokenJSON(r lock.Broken) {
-	line := lockBreakLine{
-		Name: r.ID.String(), Broken: brokenError(r) == nil,
-		Removed: append([]lock.Removed{}, r.Removed...),
-		Changed: append([]lock.Changed{}, r.Changed...),
-		Failed:  append([]lock.Failed{}, r.Failed...),
-	}
+	line := lockBreakLine{Broken: r, Done: true}
 	if err := brokenError(r); err != nil {
+		line.Done = false
 		line.Error, line.Remedy = explain(err)
 	}
 	p.emit(line)

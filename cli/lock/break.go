@@ -14,7 +14,10 @@ import (
 // Break removes exactly the holdings of a key that were read, and reads the nodes again.
 // asked: a person was asked in between.
 func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []HeldBy, asked bool) Broken {
-	r := Broken{ID: id, asked: asked, Nodes: len(nodes), seen: seen}
+	r := Broken{
+		ID: id, Name: id.String(), asked: asked, Nodes: len(nodes), seen: seen,
+		Removed: []Removed{}, Changed: []Changed{}, Failed: []Failed{},
+	}
 	r.remove(ctx, nodes)
 	after := Read(ctx, nodes, key)
 	r.compare(after, Held(after, func(found string) (ID, bool) { return id, found == key }))
@@ -23,12 +26,13 @@ func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []H
 
 // Broken is the result of breaking a lock.
 type Broken struct {
-	ID      ID
+	ID      ID        `json:"-"`
+	Name    string    `json:"name"`    // of ID
+	Nodes   int       `json:"-"`       // number of nodes
+	Removed []Removed `json:"removed"` // removed holdings
+	Changed []Changed `json:"changed"` // changed before their removal
+	Failed  []Failed  `json:"failed"`  // state unknown
 	asked   bool      // a person was asked between read and removal
-	Nodes   int       // number of nodes
-	Removed []Removed // removed holdings
-	Changed []Changed // changed before their removal
-	Failed  []Failed  // state unknown
 	seen    []HeldBy  // holders before the removal
 	held    []HeldBy  // holders after the removal
 }
@@ -57,11 +61,11 @@ func (r *Broken) remove(ctx context.Context, nodes []quorum.Node) {
 	var asked sync.WaitGroup
 	for _, n := range nodes {
 		for _, lock := range r.seen {
-			i := slices.IndexFunc(lock.On, func(on OnNode) bool { return on.Node == n.Name() })
+			i := slices.IndexFunc(lock.Nodes, func(on OnNode) bool { return on.Name == n.Name() })
 			if i < 0 {
 				continue
 			}
-			h := lock.On[i].Holding
+			h := lock.Nodes[i].Holding
 			asked.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 				defer cancel()
@@ -102,8 +106,8 @@ func (r *Broken) compare(read []Node, held []HeldBy) {
 
 func holdingOn(locks []HeldBy, node string) quorum.Holding {
 	for _, lock := range locks {
-		for _, on := range lock.On {
-			if on.Node == node {
+		for _, on := range lock.Nodes {
+			if on.Name == node {
 				return on.Holding
 			}
 		}
@@ -142,7 +146,7 @@ func (r *Broken) Err() (remedy string, err error) {
 		still := 0
 		for _, now := range r.held {
 			if now.token() == lock.token() {
-				still = len(now.On)
+				still = len(now.Nodes)
 			}
 		}
 		switch {
