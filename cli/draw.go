@@ -318,7 +318,10 @@ func (p *program) drawVerify(o verifyOptions) error {
 	if o.json {
 		p.emit(r)
 	} else {
-		p.verifiedText(o, r)
+		p.view("verified", struct {
+			*draw.Report
+			User, Key string
+		}{r, o.User, o.Key})
 	}
 	if !r.OK {
 		return shown{errDraw}
@@ -341,43 +344,4 @@ func orderNote(o verifyOptions, r *draw.Report) string {
 		return fmt.Sprintf("by the value %s of round %s of %s: look it up there, or give --beacon", b.Value, b.Round, b.Name)
 	}
 	return fmt.Sprintf("by the value %s of round %s of %s; --beacon is %x", b.Value, b.Round, b.Name, o.Options.Beacon)
-}
-
-func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
-	c := p.colours(p.out)
-	verdict := c.Green("ok")
-	if !r.OK {
-		verdict = c.Red(count(len(r.Problems), "problem"))
-	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(r.Sale), verdict)
-	if r.Revealed {
-		fmt.Fprintf(p.out, "  %s for %s; %s awarded, %s came to nothing%s\n", entries(r.Entries), count(r.Winners, "unit"),
-			count(r.Awarded, "unit"), grouped(r.Lapsed), some(r.Waiting, "still to be awarded"))
-	} else {
-		fmt.Fprintf(p.out, "  %s for %s; not revealed yet\n", entries(r.Entries), count(r.Winners, "unit"))
-	}
-	fmt.Fprintf(p.out, "  commitment %v\n", r.Commitment)
-	if r.Root != nil {
-		fmt.Fprintf(p.out, "  root       %v\n", r.Root)
-	}
-	if r.Link != nil {
-		fmt.Fprintf(p.out, "  link       %v\n", r.Link)
-	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(p.out, "  %s\n", note)
-	}
-	for _, problem := range r.Problems {
-		fmt.Fprintf(p.out, "  %s %s\n", c.Red("-"), problem)
-	}
-	switch {
-	case o.User == "":
-	case r.Claim == "" && o.Key != "":
-		fmt.Fprintf(p.out, "  %s has no entry with that key\n", o.User)
-	case r.Claim == "":
-		fmt.Fprintf(p.out, "  %s has no entry\n", o.User)
-	case r.Rank == 0:
-		fmt.Fprintf(p.out, "  %s is claim %s\n", o.User, r.Claim)
-	default:
-		fmt.Fprintf(p.out, "  %s is claim %s, rank %s of %s: %s\n", o.User, r.Claim, grouped(r.Rank), grouped(r.Entries), r.State)
-	}
 }
