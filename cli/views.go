@@ -25,6 +25,7 @@ func (p *program) view(name string, data any) {
 		"count":     func(n any, noun string) string { return count(whole(n), noun) },
 		"grouped":   func(n any) string { return grouped(whole(n)) },
 		"indent":    func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },
+		"join":      strings.Join,
 		"mostCost":  func() uint64 { return rules.MaxCost },
 		"some": func(mark string, texts []string, noun string, all bool) string {
 			var b strings.Builder
@@ -32,6 +33,7 @@ func (p *program) view(name string, data any) {
 			return b.String()
 		},
 		"threshold": func(t threshold.Result) string { return thresholdText(c, t) },
+		"time":      timeText, "units": unitList,
 	}).Parse(viewsText))
 	p.gap()
 	if err := views.ExecuteTemplate(p.out, name, data); err != nil && p.out.Err == nil {
