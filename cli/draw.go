@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -163,18 +162,6 @@ func (p *program) drawRevealCommand() *urfave.Command {
 	}
 }
 
-// hex parses a flag in hex; nil: the flag is absent.
-func (f *flags) hex(name string) []byte {
-	if !f.c.IsSet(name) {
-		return nil
-	}
-	value, err := hex.DecodeString(f.text(name))
-	if err != nil || len(value) == 0 {
-		f.refuse("%s is no value in hex: pairs of the digits 0 to 9 and a to f", dashed(name))
-	}
-	return value
-}
-
 func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
 		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
@@ -242,18 +229,6 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 			return err
 		},
 	}
-}
-
-// digest parses a flag with a digest in hex; nil: the flag is absent.
-func (f *flags) digest(name string) *draw.Digest {
-	if !f.c.IsSet(name) {
-		return nil
-	}
-	d := new(draw.Digest)
-	if err := d.UnmarshalText([]byte(f.text(name))); err != nil {
-		f.refuse("%s must be 64 hex digits, as 'salectl draw status' shows them", dashed(name))
-	}
-	return d
 }
 
 // export returns the single argument of a command that reads an export; "-" is allowed.
