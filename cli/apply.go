@@ -170,11 +170,8 @@ func (p *program) appliedText(plan *planner.Plan, r *apply.Result) string {
 	return text
 }
 
-// committed describes the commitment of a red packet, "" for other units.
+// committed describes the commitment of a red packet.
 func committed(r *ledger.PacketsStatus) string {
-	if r == nil {
-		return ""
-	}
 	return fmt.Sprintf("%s %s in %s, committed to %v", r.Total, r.Currency, count(r.Packets, "packet"), r.Commitment)
 }
 
