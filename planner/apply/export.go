@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
@@ -99,24 +98,18 @@ type exporter struct {
 // as written. The file is readable by its owner only, as temporary files are, since it has all
 // users and the keys of their requests.
 func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
-	temp, err := files.CreateTemp(path)
+	var sum []byte
+	err := files.Save(path, x.sync, func(temp *os.File) (err error) {
+		sum, err = e.Write(ctx, logs, temp)
+		return err
+	}, func(temp string) error {
+		if err := checkExport(ctx, logs, temp, sum, e); err != nil {
+			return err
+		}
+		return publish(temp, path, sum)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
-	}
-	defer temp.Close()
-	defer os.Remove(temp.Name()) // fails harmlessly after the rename
-	sum, err := e.Write(ctx, logs, temp)
-	if err != nil {
-		return nil, err
-	}
-	if err := x.sync(temp); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
-	}
-	if err := checkExport(ctx, logs, temp.Name(), sum, e); err != nil {
-		return nil, err
-	}
-	if err := files.MoveTemp(temp, func() error { return x.publish(temp.Name(), path, sum) }); err != nil {
-		return sum, err
+		return sum, fmt.Errorf("exporting: %w", err)
 	}
 	return sum, x.manifest(path, sum)
 }
@@ -135,7 +128,7 @@ func checkExport(ctx context.Context, logs ledger.Logs, path string, digest []by
 func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
 	digest := sha256.New()
 	if err := export.Write(ctx, logs, e.sale, e.log, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
+		return nil, err
 	}
 	return digest.Sum(nil), nil
 }
@@ -156,17 +149,14 @@ func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, pl
 
 // publish renames a synced file to its final name. It replaces an existing file with the same
 // bytes, since that file may not be synced.
-func (e exporter) publish(temp, path string, digest []byte) error {
+func publish(temp, path string, digest []byte) error {
 	switch has, err := digestOf(path); {
 	case err == nil && !bytes.Equal(has, digest):
 		return inTheWay(path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("exporting: %w", err)
+		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("exporting: %w", err)
-	}
-	return e.syncFolder(path)
+	return os.Rename(temp, path)
 }
 
 func digestOf(path string) ([]byte, error) {
@@ -220,27 +210,12 @@ func (x exporter) manifest(export string, digest []byte) error {
 		return err
 	}
 	path := files.ManifestPath(export)
-	temp, err := files.CreateTemp(path)
+	err := files.Save(path, x.sync, func(temp *os.File) error {
+		_, err := temp.WriteString(hex.EncodeToString(digest) + manifestName(export))
+		return err
+	}, func(temp string) error { return os.Rename(temp, path) })
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	defer temp.Close()
-	defer os.Remove(temp.Name()) // fails harmlessly after the rename
-	_, err = io.Copy(temp, strings.NewReader(hex.EncodeToString(digest)+manifestName(export)))
-	if err = errors.Join(err, x.sync(temp)); err != nil {
-		return fmt.Errorf("writing the manifest: %w", err)
-	}
-	if err := files.MoveTemp(temp, func() error { return os.Rename(temp.Name(), path) }); err != nil {
-		return fmt.Errorf("writing the manifest: %w", err)
-	}
-	return x.syncFolder(path)
-}
-
-// syncFolder makes the name durable.
-func (e exporter) syncFolder(path string) error {
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("exporting: %w", err)
-	}
-	return errors.Join(e.sync(folder), folder.Close())
+	return nil
 }
