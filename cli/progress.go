@@ -19,12 +19,12 @@ type bar struct{ drawn *progressbar.ProgressBar }
 
 // newBar returns a bar with a number of steps, or nil if standard error is no terminal or
 // quiet is set: with JSON there is no other output.
-func (p *program) newBar(what string, steps int64, quiet bool) *bar {
+func (p *program) newBar(what string, steps int64, quiet bool, more ...progressbar.Option) *bar {
 	if kind, _ := p.env("TERM"); quiet || kind == "dumb" || !terminal.IsTerminal(p.err) {
 		return nil
 	}
 	const describing = 24 // columns, so that the bar has a fixed place
-	return &bar{progressbar.NewOptions64(steps,
+	return &bar{progressbar.NewOptions64(steps, append([]progressbar.Option{
 		progressbar.OptionSetWriter(p.err),
 		progressbar.OptionSetDescription(fmt.Sprintf("%-*s", describing, what)),
 		progressbar.OptionSetWidth(max(min(terminal.Width(p.err)-describing-32, 40), 8)),
@@ -32,7 +32,7 @@ func (p *program) newBar(what string, steps int64, quiet bool) *bar {
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetRenderBlankState(true),
 		progressbar.OptionClearOnFinish(),
-	)}
+	}, more...)...)}
 }
 
 // at sets the number of completed steps and the description of the last one.

@@ -63,7 +63,10 @@ func parseRehearse(f *flags) rehearseOptions {
 }
 
 func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
-	show := pick(o.json, p.rehearsedText, p.rehearsedJSON)
+	show := pick(o.json, p.rehearsedText, func(r *rehearse.Report, a *audit.Report) {
+		r.Audit = a
+		p.emit(r)
+	})
 	return p.forEachReported(ctx, o.source, o.reporting, "rehearse", func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			page, err := p.stage(ctx, o, sale, store)
@@ -122,7 +125,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
 			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment,
-			Draw: drawn.drawing(), Progress: p.bar(),
+			Draw: drawn.drawing(), Progress: p.crowdBar(),
 		}
 		if decided != nil {
 			crowd.Names, crowd.Refused = decided.names, decided.refused
@@ -192,22 +195,18 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 	return nil
 }
 
-// bar returns a function that draws progress on a terminal; nil elsewhere.
-func (p *program) bar() func(done, total int) {
+// crowdBar returns a function that draws the progress of buyers on a terminal; nil elsewhere.
+func (p *program) crowdBar() func(done, total int) {
 	if !terminal.IsTerminal(p.err) {
 		return nil
 	}
-	var bar *progressbar.ProgressBar
+	var b *bar
 	return func(done, total int) {
-		if bar == nil {
-			bar = progressbar.NewOptions(total,
-				progressbar.OptionSetWriter(p.err), progressbar.OptionSetDescription("buyers"),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
-				progressbar.OptionSetWidth(min(40, terminal.Width(p.err)/3)), progressbar.OptionClearOnFinish(),
-				progressbar.OptionThrottle(50*time.Millisecond),
-			)
+		if b == nil {
+			b = p.newBar("buyers", int64(total), false, progressbar.OptionShowIts(),
+				progressbar.OptionSetItsString("requests"), progressbar.OptionThrottle(50*time.Millisecond))
 		}
-		_ = bar.Set(done) // a failure to draw is ignored
+		b.at(done, "buyers")
 	}
 }
 
@@ -232,9 +231,4 @@ func (l auditLine) String() string {
 		s += "\n    - " + problem
 	}
 	return s
-}
-
-func (p *program) rehearsedJSON(r *rehearse.Report, a *audit.Report) {
-	r.Audit = a
-	p.emit(r)
 }
