@@ -94,8 +94,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		c.sale.Payment = &short
 	}
 
-	drawn, err := c.drawCopy()
-	if err != nil {
+	if err := c.drawCopy(); err != nil {
 		return nil, err
 	}
 	leftOut := withoutRules(&c.sale)
@@ -125,7 +124,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
 			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment,
-			Draw: drawn.drawing(), Progress: p.crowdBar(),
+			Draw: c.drawing(), Progress: p.crowdBar(),
 		}
 		if decided != nil {
 			crowd.Names, crowd.Refused = decided.names, decided.refused
@@ -144,8 +143,8 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 				page.Ledger = report.NewLedger(log, shards)
 			}
 		})
-		if err == nil && (seen.Payment != nil || drawn != nil) {
-			err = c.compare(ctx, seen, page.Audit, sale, drawn)
+		if err == nil && (seen.Payment != nil || c.sale.Draw != nil) {
+			err = c.compare(ctx, seen, page.Audit, sale)
 		}
 		return err
 	})
@@ -160,7 +159,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 }
 
 // compare compares the answers to buyers with the ledger, claim by claim.
-func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.Report, declared spec.Sale, drawn *copiedDraw) error {
+func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.Report, declared spec.Sale) error {
 	log, shards, err := ledger.LoadSale(ctx, c.store.Logs, c.sale.Name)
 	if err != nil {
 		return err
@@ -175,8 +174,8 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 			})
 		}
 	}
-	if drawn != nil {
-		verified, err := drawn.verify(ctx, log, shards)
+	if c.sale.Draw != nil {
+		verified, err := c.verify(ctx, log, shards)
 		if err != nil {
 			return err
 		}
