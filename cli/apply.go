@@ -40,7 +40,7 @@ func (p *program) applyCommand() *urfave.Command {
 			allFlag(),
 			jsonFlag(),
 		),
-		Action: actionWith(func(f *flags) applyOptions {
+		Action: actionUpTo(1, func(f *flags) applyOptions {
 			return applyOptions{source: parseSource(f), saved: f.planFile(), yes: f.on("yes"), trust: f.on("trust-clock")}
 		}, p.apply),
 	}

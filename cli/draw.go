@@ -210,34 +210,16 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 			valueFlag("root", "compare the draw with the root published at the close, in `HEX`"),
 			jsonFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := verifyOptions{json: f.on("json"), Options: draw.Options{
+		Action: actionUpTo(1, func(f *flags) verifyOptions {
+			o := verifyOptions{path: f.argument("name the export to verify"), json: f.on("json"), Options: draw.Options{
 				User: f.text("user"), Key: f.text("key"), Beacon: f.hex("beacon"), Commitment: f.digest("commitment"), Root: f.digest("root"),
 			}}
 			if o.Key != "" && o.User == "" {
 				f.refuse("--key goes with --user, whose request it is of")
 			}
-			var err error
-			if o.path, err = f.export("name the export to verify"); err != nil {
-				return err
-			}
-			err = p.drawVerify(o)
-			if errors.Is(err, draw.ErrKeyNeeded) {
-				return misused(c, "%v: give the key of %s with --key", err, o.User)
-			}
-			return err
-		},
+			return o
+		}, p.drawVerify),
 	}
-}
-
-// export returns the single argument of a command that reads an export; "-" is allowed.
-func (f *flags) export(ifNone string) (string, error) {
-	path := f.c.Args().First()
-	if path == "" {
-		f.refuse("%s", ifNone)
-	}
-	return path, f.done(1)
 }
 
 // openExport opens an export, or standard input.
@@ -257,34 +239,35 @@ func (p *program) drawListCommand() *urfave.Command {
 		Name: "list", Usage: "write the public list of entries of an export", ArgsUsage: "EXPORT",
 		Description: "Reads an export, or standard input for -, and prints what 'salectl draw verify' needs of " +
 			"it, without users, keys, payments and commits.",
-		Action: func(c *urfave.Context) error {
-			path, err := (&flags{c: c}).export("name the export whose entries to list")
-			if err != nil {
-				return err
-			}
-			from, err := p.openExport(path)
-			if err != nil {
-				return err
-			}
-			defer from.Close()
-			if err := draw.Publish(from, p.out); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
-			return nil
-		},
+		Action: actionUpTo(1, func(f *flags) string { return f.argument("name the export whose entries to list") }, p.drawList),
 	}
+}
+
+func (p *program) drawList(_ context.Context, path string) error {
+	from, err := p.openExport(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if err := draw.Publish(from, p.out); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 var errDraw = errors.New("the draw is not as it was published")
 
-func (p *program) drawVerify(o verifyOptions) error {
+func (p *program) drawVerify(_ context.Context, o verifyOptions) error {
 	from, err := p.openExport(o.path)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
 	r, err := draw.Verify(from, o.Options)
-	if err != nil {
+	switch {
+	case errors.Is(err, draw.ErrKeyNeeded):
+		return &usageError{"salectl draw verify", fmt.Sprintf("%s: %v: give the key of %s with --key", o.path, err, o.User)}
+	case err != nil:
 		return fmt.Errorf("%s: %w", o.path, err)
 	}
 	if note := orderNote(o, r); note != "" {

@@ -28,10 +28,15 @@ type flags struct {
 // action returns the action of a command without arguments: it parses the flags, and runs if
 // all are valid.
 func action[O any](read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
+	return actionUpTo(0, read, run)
+}
+
+// actionUpTo is action for a command with at most n arguments.
+func actionUpTo[O any](n int, read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
 	return func(c *urfave.Context) error {
 		f := &flags{c: c}
 		o := read(f)
-		if err := f.done(0); err != nil {
+		if err := f.done(n); err != nil {
 			return err
 		}
 		return run(c.Context, o)
@@ -81,6 +86,14 @@ func parsed[T any](f *flags, name string, ifAbsent T, must string, parse func(st
 		return ifAbsent
 	}
 	return value
+}
+
+// argument returns the single argument of a command, which needs one.
+func (f *flags) argument(ifNone string) string {
+	if f.c.Args().First() == "" {
+		f.refuse("%s", ifNone)
+	}
+	return f.c.Args().First()
 }
 
 // number parses a whole number in plain digits; ifAbsent is the default.

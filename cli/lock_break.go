@@ -32,19 +32,14 @@ func (p *program) lockBreakCommand() *urfave.Command {
 			"Exit codes: 1 the lock is not held, 5 it was acquired or renewed in the meantime, 6 it " +
 			"may still be held on lock nodes that did not answer.",
 		Flags: salesFlags(yesFlag(), jsonFlag()),
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
+		Action: actionUpTo(1, func(f *flags) lockBreakOptions {
 			o := lockBreakOptions{source: parseSource(f), yes: f.on("yes")}
-			if c.Args().Present() {
-				o.id = f.lockID(c.Args().First())
-			} else {
-				f.refuse("name the lock to break; 'salectl lock list%s' shows those that are held", o.filesGiven())
+			ifNone := fmt.Sprintf("name the lock to break; 'salectl lock list%s' shows those that are held", o.filesGiven())
+			if name := f.argument(ifNone); name != "" {
+				o.id = f.lockID(name)
 			}
-			if err := f.done(1); err != nil {
-				return err
-			}
-			return p.lockBreak(c.Context, o)
-		},
+			return o
+		}, p.lockBreak),
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -96,23 +97,11 @@ func (p *program) tellStep(is apply.Progress) {
 
 // done returns the past tense of a step's action.
 func done(is apply.Progress) string {
-	switch is.Action {
-	case planner.Create:
-		return "created"
-	case planner.Update:
-		return "updated"
-	case planner.Delete:
-		return "deleted"
-	case "close":
-		return "closed"
-	case "wait":
-		return "waiting"
-	case "seal":
-		return "sealed"
-	case "export":
-		return "exported"
+	past := map[string]string{
+		planner.Create: "created", planner.Update: "updated", planner.Delete: "deleted",
+		"close": "closed", "wait": "waiting", "seal": "sealed", "export": "exported",
 	}
-	return is.Action
+	return cmp.Or(past[is.Action], is.Action)
 }
 
 // longRead is the number of slots from which on the progress of reading is shown.

@@ -163,7 +163,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 
 	s := server.New(server.Config{
 		Log: p.serveLog(o), Address: o.address(buyers), Standby: o.standby, Hosts: o.hosts(), Connections: most, Followers: o.followers, Idle: o.idle,
-		Tokens: tokens, Certificates: certificates, Build: builtFrom().server(), Env: p.env, Open: p.open, Planning: p.planning,
+		Tokens: tokens, Certificates: certificates, Build: builtFrom().Build, Env: p.env, Open: p.open, Planning: p.planning,
 		Read: func() ([]spec.Sale, error) { return p.reread(o.source) }, Watch: slices.ContainsFunc(o.files, isFolder), Complete: p.withFlags,
 	})
 	defer func() { err = errors.Join(err, s.Close()) }()

@@ -66,7 +66,11 @@ type Config struct {
 }
 
 // Build describes the build of the program.
-type Build struct{ Version, Commit, Go string }
+type Build struct {
+	Version string `json:"version"` // a tag, or "devel"
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+}
 
 // Server serves sales: an executor for each of them behind one HTTP server.
 type Server struct {
