@@ -135,11 +135,8 @@ func (p *program) brokenText(r lock.Broken) {
 	} else {
 		fmt.Fprintf(p.out, "Nothing of %s was removed.\n", r.ID)
 	}
-	for _, changed := range r.Changed {
-		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.Yellow("!"), changed.Node, changed.Now)
-	}
-	for _, failed := range r.Failed {
-		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.Yellow("!"), failed.Node, failed.Error)
+	for _, left := range slices.Concat(r.Changed, r.Failed) {
+		fmt.Fprintf(p.out, "  %s lock node %s: %s%s\n", c.Yellow("!"), left.Node, left.Now, left.Error)
 	}
 }
 
