@@ -40,7 +40,7 @@ func (p *program) applyCommand() *urfave.Command {
 			allFlag(),
 			jsonFlag(),
 		),
-		Action: actionWith(func(f *flags) applyOptions {
+		Action: actionUpTo(1, func(f *flags) applyOptions {
 			return applyOptions{source: parseSource(f), saved: f.planFile(), yes: f.on("yes"), trust: f.on("trust-clock")}
 		}, p.apply),
 	}
@@ -170,11 +170,8 @@ func (p *program) appliedText(plan *planner.Plan, r *apply.Result) string {
 	return text
 }
 
-// committed describes the commitment of a red packet, "" for other units.
+// committed describes the commitment of a red packet.
 func committed(r *ledger.PacketsStatus) string {
-	if r == nil {
-		return ""
-	}
 	return fmt.Sprintf("%s %s in %s, committed to %v", r.Total, r.Currency, count(r.Packets, "packet"), r.Commitment)
 }
 

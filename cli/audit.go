@@ -11,7 +11,6 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
-	"salectl/cli/terminal"
 	"salectl/report"
 	"salectl/report/threshold"
 	"salectl/spec"
@@ -95,50 +94,13 @@ type audited struct {
 }
 
 func (p *program) auditText(a audited, all bool) {
-	c := p.colours(p.out)
-	p.gap()
-	verdict := c.Green("ok")
-	if !a.OK {
-		verdict = c.Red(count(len(a.Problems), "problem"))
-	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(a.Sale), verdict)
-	fmt.Fprintf(p.out, "  %s\n", accountedText(a.Report))
-	if a.Packets != nil {
-		fmt.Fprintf(p.out, "  %s\n", paid(a.Packets))
-	}
-	for _, line := range outcomeText(a.Report) {
-		fmt.Fprintf(p.out, "  %s\n", line)
-	}
-	fmt.Fprintf(p.out, "  %s and %s read, run %s\n", count(a.Shards, "shard"), count(a.Slots, "slot"), a.UID)
-	if a.Export != nil {
-		p.exportText(a.Export)
-	}
-	terminal.WriteSome(p.out, c.Red("-"), a.Problems, "problem", all)
-	terminal.WriteWarnings(p.out, c, a.Warnings, all)
-	for _, t := range a.Thresholds {
-		fmt.Fprintf(p.out, "  threshold %s\n", thresholdText(c, t))
-	}
+	p.view("audit", struct {
+		audited
+		All bool
+	}{a, all})
 	if a.Found != nil {
 		p.foundText(a.Found)
 	}
-}
-
-// outcomeText describes the states of claims; empty if all were only sold.
-func outcomeText(a *audit.Report) (lines []string) {
-	o := a.Outcomes
-	if o == (ledger.Outcomes{}) {
-		return nil
-	}
-	lines = append(lines, fmt.Sprintf("claims: %s held, %s paid, %s expired, %s cancelled, %s refunded, %s sold after they had expired",
-		grouped(o.OpenHolds), grouped(o.Confirmed), grouped(o.Expired), grouped(o.Cancelled), grouped(o.Refunded), grouped(o.Resold)))
-	if o.RefundsDue > 0 {
-		lines = append(lines, fmt.Sprintf("%s bought nothing and must be paid back: --state refund_due lists their claims", count(o.RefundsDue, "payment")))
-	}
-	if h := a.HoldTimes; h != nil {
-		lines = append(lines, fmt.Sprintf("units lay in %s that ended: half of the units up to %.1f s, the longest %.1f s, %.1f unit-seconds in all",
-			count(h.Holds, "hold"), h.P50, h.Max, h.UnitSeconds))
-	}
-	return lines
 }
 
 // accountedText describes the distribution of a sale's units.
@@ -149,10 +111,4 @@ func accountedText(a *audit.Report) string {
 		s += "; each in one place, nobody beyond the limit"
 	}
 	return s
-}
-
-// paid describes the distribution of a red packet's money.
-func paid(r *audit.Packets) string {
-	return fmt.Sprintf("%s %s in %s: %s granted in %s, %s left",
-		r.Total, r.Currency, count(r.Packets, "packet"), r.Granted, grouped(r.Taken), r.Left)
 }

@@ -71,15 +71,3 @@ func (p *program) auditExport(o auditOptions) error {
 	}
 	return nil
 }
-
-// exportText prints which file was audited, and what it cannot prove.
-func (p *program) exportText(x *exportAudit) {
-	beside := "; no manifest lies beside it"
-	if x.Manifest {
-		beside = "; its manifest was held against it"
-	}
-	fmt.Fprintf(p.out, "  %s, SHA-256 %s%s\n", x.File, x.SHA256, beside)
-	for _, what := range x.Unproven {
-		fmt.Fprintf(p.out, "  not proven: %s\n", what)
-	}
-}

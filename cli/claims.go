@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -113,13 +112,18 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 	case o.json:
 		p.emit(claimsReply{o.sale, claims, next})
 	default:
-		p.claimsText(o, claims)
 		if o.claim != "" {
 			next = claims[0].RefundDueNext
 		}
+		older := ""
 		if next != "" {
-			fmt.Fprintf(p.out, "There are older ones:\n  %s\n", o.older(next))
+			older = o.older(next)
 		}
+		p.view("claims", struct {
+			User, Sale, Before string
+			Claims             []api.Claim
+			Older              string // command that shows them
+		}{o.user, o.sale, o.page.Before, claims, older})
 	}
 	return nil
 }
@@ -134,34 +138,6 @@ func lookUp[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 		}
 		if slept := api.Sleep(ctx, problem.Outcome.Row().RetryAfter); slept != nil {
 			return found, fmt.Errorf("%w: %s", slept, problem.Detail)
-		}
-	}
-}
-
-func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
-	if len(claims) == 0 {
-		older := ""
-		if o.page.Before != "" {
-			older = " before " + o.page.Before
-		}
-		fmt.Fprintf(p.out, "%s has no claims in %s%s.\n", o.user, o.sale, older)
-		return
-	}
-	c := p.colours(p.out)
-	for _, claim := range claims {
-		p.claimText(c.Bold, &claim, "")
-		if claim.Payment != "" {
-			fmt.Fprintf(p.out, "  bought by payment %s\n", claim.Payment)
-		}
-		if claim.Why != "" || claim.Who != "" {
-			fmt.Fprintf(p.out, "  %s by %s: %s\n", claim.Outcome, claim.Who, claim.Why)
-		}
-		if len(claim.RefundDue) > 0 {
-			of := ""
-			if n := claim.RefundsDue; n > len(claim.RefundDue) {
-				of = fmt.Sprintf(" (%d of %s)", len(claim.RefundDue), count(n, "payment"))
-			}
-			fmt.Fprintf(p.out, "  owed back: %s%s\n", strings.Join(claim.RefundDue, ", "), of)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
 	"os"
@@ -15,46 +16,15 @@ import (
 const completing = "--generate-bash-completion"
 
 // shellScripts complete command lines in the shells. What follows -- belongs to another command.
-var shellScripts = map[string]string{
-	"bash": `# bash completion for salectl
-_salectl() {
-	local words=("${COMP_WORDS[@]:0:COMP_CWORD}") cur=${COMP_WORDS[COMP_CWORD]}
-	if [[ " ${words[*]} " == *" -- "* ]]; then
-		COMPREPLY=($(compgen -c -f -- "$cur"))
-		return
-	fi
-	[[ $cur == -* ]] && words+=("$cur")
-	COMPREPLY=($(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null)" -- "$cur"))
-}
-complete -o bashdefault -o default -F _salectl salectl
-`,
-	"zsh": `#compdef salectl
-_salectl() {
-	local -a answer line
-	line=("${(@)words[1,CURRENT-1]}")
-	if (( ${line[(Ie)--]} )); then
-		_normal
-		return
-	fi
-	[[ $words[CURRENT] == -* ]] && line+=("$words[CURRENT]")
-	answer=("${(@f)$(env 0=zsh "${line[@]}" --generate-bash-completion 2>/dev/null)}")
-	if [[ -n $answer[1] ]]; then
-		_describe word answer
-	else
-		_files
-	fi
-}
-compdef _salectl salectl
-`,
-	"fish": `# fish completion for salectl
-function __salectl_words
-	set -l line (commandline -opc)
-	string match -q -- '-*' (commandline -ct); and set -a line (commandline -ct)
-	contains -- -- $line; or $line --generate-bash-completion 2>/dev/null
-end
-complete -c salectl -a '(__salectl_words)'
-`,
-}
+var (
+	//go:embed completion/salectl.bash
+	bashScript string
+	//go:embed completion/salectl.zsh
+	zshScript string
+	//go:embed completion/salectl.fish
+	fishScript   string
+	shellScripts = map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
+)
 
 func (p *program) completionCommand() *urfave.Command {
 	shells := func() []string { return slices.Sorted(maps.Keys(shellScripts)) }

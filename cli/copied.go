@@ -23,8 +23,11 @@ type copied struct {
 	store   *backends.Store
 	of      string // name of the original sale
 	sale    spec.Sale
-	planned bool       // the copy may exist and must be removed
-	drawKey *units.Key // of a draw; generated for the copy and kept in memory only
+	planned bool // the copy may exist and must be removed
+
+	// Of a draw; generated for the copy and kept in memory only.
+	drawKey *units.Key
+	beacon  []byte // nil: the sale declares no beacon
 }
 
 const (

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,27 +36,27 @@ type decision struct {
 	wanted api.Outcome // of a settlement
 }
 
-// accepted reports whether the request has done what it was for.
-func (r *decision) accepted() bool {
+// Accepted reports whether the request has done what it was for.
+func (r *decision) Accepted() bool {
 	return r.Outcome == r.wanted || r.wanted == "" && r.Outcome.Row().Exit == exitOK
 }
 
 // doubt describes what is unknown of a request that may have been accepted, and how to learn it.
-type doubt struct{ what, remedy string }
+type doubt struct{ What, Remedy string }
 
 // decided prints the answer to a request, and returns the error of the command.
 func (p *program) decided(r decision, a api.Answer, err error, asJSON bool, unknown doubt) error {
 	r.MayBeAccepted = a.MayBeAccepted
 	if err != nil {
 		if a.MayBeAccepted {
-			err = advised{err.Error() + ": it is unknown whether " + unknown.what, unknown.remedy, err}
+			err = advised{err.Error() + ": it is unknown whether " + unknown.What, unknown.Remedy, err}
 		}
 		if r.Error, r.ExitCode = err.Error(), ExitCode(err); asJSON {
 			p.emit(r)
 		}
 		return err
 	}
-	if r.Outcome = a.Outcome; r.accepted() {
+	if r.Outcome = a.Outcome; r.Accepted() {
 		r.Claim, r.User, r.ID, r.Replayed = &a.Claim, a.Claim.User, a.Claim.ID, a.Replayed
 	} else {
 		q := a.Problem()
@@ -70,7 +68,7 @@ func (p *program) decided(r decision, a api.Answer, err error, asJSON bool, unkn
 	} else {
 		p.decisionText(&r, unknown)
 	}
-	if !r.accepted() {
+	if !r.Accepted() {
 		return shown{&outcomeError{r.Outcome, r.Detail}}
 	}
 	return nil
@@ -85,46 +83,10 @@ type outcomeError struct {
 func (e *outcomeError) Error() string { return string(e.outcome) + ": " + e.detail }
 
 func (p *program) decisionText(r *decision, unknown doubt) {
-	c := p.colours(p.out)
-	if r.accepted() {
-		note := ""
-		if r.Replayed {
-			note = " (accepted before)"
-		}
-		p.claimText(c.Green, r.Claim, note)
-		return
-	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.Yellow(string(r.Outcome)), r.Detail)
-	has := "had"
-	if r.Outcome == api.LimitReached {
-		has = "has"
-	}
-	for _, c := range r.Claims {
-		fmt.Fprintf(p.out, "  %s %s %s%s%s, claim %s\n", c.User, has, unitList(c.Units), ofAsked(c.Asked), worth(&c), c.ID)
-		p.payloadLines(&c)
-	}
-	if r.RefundDue {
-		fmt.Fprintln(p.out, "  The payment bought nothing: pay it back.")
-	}
-	if r.MayBeAccepted {
-		fmt.Fprintf(p.out, "  It is unknown whether %s. %s\n", unknown.what, unknown.remedy)
-	}
-}
-
-// claimText prints a claim and the payloads of its units. dress colours its outcome.
-func (p *program) claimText(dress func(string) string, c *api.Claim, note string) {
-	outcome := dress(string(c.Outcome))
-	if c.Outcome == api.Entered {
-		fmt.Fprintf(p.out, "%s: %s into the draw of %s, claim %s%s\n", outcome, c.User, c.Sale, c.ID, note)
-		return
-	}
-	until := ""
-	if c.Outcome == api.Held && !c.HeldUntil.IsZero() {
-		until = ", to be paid until " + timeText(c.HeldUntil)
-	}
-	fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
-		outcome, unitList(c.Units), ofAsked(c.Asked), c.Sale, c.User, worth(c), until, c.ID, note)
-	p.payloadLines(c)
+	p.view("decision", struct {
+		*decision
+		Doubt doubt
+	}{r, unknown})
 }
 
 // unitList formats units as "unit 7" or "units 7, 12".
@@ -153,28 +115,6 @@ func ofAsked(asked int64) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d asked)", asked)
-}
-
-// worth returns ", worth 1.23 CNY"; "" for units that are no packets.
-func worth(c *api.Claim) string {
-	if len(c.Amounts) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
-}
-
-// payloadLines prints the payloads of a claim's units, if any.
-func (p *program) payloadLines(c *api.Claim) {
-	for i, has := range c.Payloads {
-		var words []string
-		for _, name := range slices.Sorted(maps.Keys(has)) {
-			words = append(words, name+" "+has[name])
-		}
-		fmt.Fprintf(p.out, "  unit %d: %s\n", c.Units[i], strings.Join(words, ", "))
-	}
-	if c.Undelivered {
-		fmt.Fprintln(p.out, "  What the units are could not be read now: ask again with the same key, or look at the claim.")
-	}
 }
 
 // timeText formats a time as servers do; "" for the zero time.

@@ -43,7 +43,7 @@ func (p *program) destroyCommand() *urfave.Command {
 			allFlag(),
 			jsonFlag(),
 		),
-		Action: actionWith(func(f *flags) destroyOptions {
+		Action: actionUpTo(1, func(f *flags) destroyOptions {
 			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("out"), yes: f.on("yes"), cancel: f.on("cancel-holds")}
 		}, p.destroy),
 	}

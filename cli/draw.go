@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -163,18 +162,6 @@ func (p *program) drawRevealCommand() *urfave.Command {
 	}
 }
 
-// hex parses a flag in hex; nil: the flag is absent.
-func (f *flags) hex(name string) []byte {
-	if !f.c.IsSet(name) {
-		return nil
-	}
-	value, err := hex.DecodeString(f.text(name))
-	if err != nil || len(value) == 0 {
-		f.refuse("%s is no value in hex: pairs of the digits 0 to 9 and a to f", dashed(name))
-	}
-	return value
-}
-
 func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
 		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
@@ -223,46 +210,16 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 			valueFlag("root", "compare the draw with the root published at the close, in `HEX`"),
 			jsonFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := verifyOptions{json: f.on("json"), Options: draw.Options{
+		Action: actionUpTo(1, func(f *flags) verifyOptions {
+			o := verifyOptions{path: f.argument("name the export to verify"), json: f.on("json"), Options: draw.Options{
 				User: f.text("user"), Key: f.text("key"), Beacon: f.hex("beacon"), Commitment: f.digest("commitment"), Root: f.digest("root"),
 			}}
 			if o.Key != "" && o.User == "" {
 				f.refuse("--key goes with --user, whose request it is of")
 			}
-			var err error
-			if o.path, err = f.export("name the export to verify"); err != nil {
-				return err
-			}
-			err = p.drawVerify(o)
-			if errors.Is(err, draw.ErrKeyNeeded) {
-				return misused(c, "%v: give the key of %s with --key", err, o.User)
-			}
-			return err
-		},
+			return o
+		}, p.drawVerify),
 	}
-}
-
-// digest parses a flag with a digest in hex; nil: the flag is absent.
-func (f *flags) digest(name string) *draw.Digest {
-	if !f.c.IsSet(name) {
-		return nil
-	}
-	d := new(draw.Digest)
-	if err := d.UnmarshalText([]byte(f.text(name))); err != nil {
-		f.refuse("%s must be 64 hex digits, as 'salectl draw status' shows them", dashed(name))
-	}
-	return d
-}
-
-// export returns the single argument of a command that reads an export; "-" is allowed.
-func (f *flags) export(ifNone string) (string, error) {
-	path := f.c.Args().First()
-	if path == "" {
-		f.refuse("%s", ifNone)
-	}
-	return path, f.done(1)
 }
 
 // openExport opens an export, or standard input.
@@ -282,34 +239,35 @@ func (p *program) drawListCommand() *urfave.Command {
 		Name: "list", Usage: "write the public list of entries of an export", ArgsUsage: "EXPORT",
 		Description: "Reads an export, or standard input for -, and prints what 'salectl draw verify' needs of " +
 			"it, without users, keys, payments and commits.",
-		Action: func(c *urfave.Context) error {
-			path, err := (&flags{c: c}).export("name the export whose entries to list")
-			if err != nil {
-				return err
-			}
-			from, err := p.openExport(path)
-			if err != nil {
-				return err
-			}
-			defer from.Close()
-			if err := draw.Publish(from, p.out); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
-			return nil
-		},
+		Action: actionUpTo(1, func(f *flags) string { return f.argument("name the export whose entries to list") }, p.drawList),
 	}
+}
+
+func (p *program) drawList(_ context.Context, path string) error {
+	from, err := p.openExport(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if err := draw.Publish(from, p.out); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 var errDraw = errors.New("the draw is not as it was published")
 
-func (p *program) drawVerify(o verifyOptions) error {
+func (p *program) drawVerify(_ context.Context, o verifyOptions) error {
 	from, err := p.openExport(o.path)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
 	r, err := draw.Verify(from, o.Options)
-	if err != nil {
+	switch {
+	case errors.Is(err, draw.ErrKeyNeeded):
+		return &usageError{"salectl draw verify", fmt.Sprintf("%s: %v: give the key of %s with --key", o.path, err, o.User)}
+	case err != nil:
 		return fmt.Errorf("%s: %w", o.path, err)
 	}
 	if note := orderNote(o, r); note != "" {
@@ -318,7 +276,10 @@ func (p *program) drawVerify(o verifyOptions) error {
 	if o.json {
 		p.emit(r)
 	} else {
-		p.verifiedText(o, r)
+		p.view("verified", struct {
+			*draw.Report
+			User, Key string
+		}{r, o.User, o.Key})
 	}
 	if !r.OK {
 		return shown{errDraw}
@@ -341,43 +302,4 @@ func orderNote(o verifyOptions, r *draw.Report) string {
 		return fmt.Sprintf("by the value %s of round %s of %s: look it up there, or give --beacon", b.Value, b.Round, b.Name)
 	}
 	return fmt.Sprintf("by the value %s of round %s of %s; --beacon is %x", b.Value, b.Round, b.Name, o.Options.Beacon)
-}
-
-func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
-	c := p.colours(p.out)
-	verdict := c.Green("ok")
-	if !r.OK {
-		verdict = c.Red(count(len(r.Problems), "problem"))
-	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(r.Sale), verdict)
-	if r.Revealed {
-		fmt.Fprintf(p.out, "  %s for %s; %s awarded, %s came to nothing%s\n", entries(r.Entries), count(r.Winners, "unit"),
-			count(r.Awarded, "unit"), grouped(r.Lapsed), some(r.Waiting, "still to be awarded"))
-	} else {
-		fmt.Fprintf(p.out, "  %s for %s; not revealed yet\n", entries(r.Entries), count(r.Winners, "unit"))
-	}
-	fmt.Fprintf(p.out, "  commitment %v\n", r.Commitment)
-	if r.Root != nil {
-		fmt.Fprintf(p.out, "  root       %v\n", r.Root)
-	}
-	if r.Link != nil {
-		fmt.Fprintf(p.out, "  link       %v\n", r.Link)
-	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(p.out, "  %s\n", note)
-	}
-	for _, problem := range r.Problems {
-		fmt.Fprintf(p.out, "  %s %s\n", c.Red("-"), problem)
-	}
-	switch {
-	case o.User == "":
-	case r.Claim == "" && o.Key != "":
-		fmt.Fprintf(p.out, "  %s has no entry with that key\n", o.User)
-	case r.Claim == "":
-		fmt.Fprintf(p.out, "  %s has no entry\n", o.User)
-	case r.Rank == 0:
-		fmt.Fprintf(p.out, "  %s is claim %s\n", o.User, r.Claim)
-	default:
-		fmt.Fprintf(p.out, "  %s is claim %s, rank %s of %s: %s\n", o.User, r.Claim, grouped(r.Rank), grouped(r.Entries), r.State)
-	}
 }

@@ -107,37 +107,31 @@ func ExitCode(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if code, ok := knownCode(err); ok {
-		return code
+	if found := codesOf(err); len(found) > 0 {
+		return slices.MinFunc(found, func(a, b int) int { return rank(a) - rank(b) })
 	}
 	return exitError
 }
 
-func knownCode(err error) (code int, ok bool) {
+// codesOf returns the known codes of an error and of those that it wraps; of a multierror, that
+// of each failure.
+func codesOf(err error) (found []int) {
 	if code, ok := ownCode(err); ok {
-		return code, true
+		return []int{code}
 	}
 	switch wrapped := err.(type) {
 	case *multierror.Error:
-		var found []int
 		for _, e := range wrapped.Errors {
 			found = append(found, ExitCode(e))
 		}
-		return worstOf(found)
 	case interface{ Unwrap() []error }:
-		var found []int
 		for _, e := range wrapped.Unwrap() {
-			if code, ok := knownCode(e); ok {
-				found = append(found, code)
-			}
+			found = append(found, codesOf(e)...)
 		}
-		return worstOf(found)
 	case interface{ Unwrap() error }:
-		if inner := wrapped.Unwrap(); inner != nil {
-			return knownCode(inner)
-		}
+		return codesOf(wrapped.Unwrap())
 	}
-	return 0, false
+	return found
 }
 
 // ownCode returns the code of err itself, without the errors that it wraps.
@@ -158,13 +152,6 @@ func ownCode(err error) (code int, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-func worstOf(found []int) (code int, ok bool) {
-	if len(found) == 0 {
-		return 0, false
-	}
-	return slices.MinFunc(found, func(a, b int) int { return rank(a) - rank(b) }), true
 }
 
 // rank returns a code's place in worst. Other codes rank like an error.

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"salectl/api"
 	"salectl/backends/ledger"
-	"salectl/cli/terminal"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -46,7 +44,7 @@ type explainedUser struct {
 	History    []rules.Purchase   `json:"history,omitempty"`
 	Digest     string             `json:"digest"` // of all of it, as recorded with a claim in the ledger and exports
 
-	asked bool // the history was read
+	Asked bool `json:"-"` // the history was read
 }
 
 // newExplanation evaluates the rules. A sale without rules admits every claim.
@@ -78,7 +76,7 @@ func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanatio
 
 func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 	x := explainedUser{
-		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []rules.NamedValue{}, asked: sale.History != nil,
+		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []rules.NamedValue{}, Asked: sale.History != nil,
 	}
 	if u := sale.Users; u != nil {
 		x.From = u.File
@@ -100,75 +98,14 @@ func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 }
 
 func (p *program) explainText(x *explanation) {
-	c := p.colours(p.out)
-	p.gap()
-	switch {
-	case !x.Allowed:
-		fmt.Fprintf(p.out, "%s: %s would be refused by the rule %s, and told: %s (%s)\n", c.Bold(x.Sale), x.User.ID, c.Yellow(x.Rule), x.Message, x.File)
-	case x.RuleSet == "" || len(x.Rules) == 0:
-		fmt.Fprintf(p.out, "%s: %s may claim, as everybody: there are no rules (%s)\n", c.Bold(x.Sale), x.User.ID, x.File)
-	default:
-		fmt.Fprintf(p.out, "%s: %s may claim (%s)\n", c.Bold(x.Sale), x.User.ID, x.File)
+	warning := x.Live.warning(x.RuleSet)
+	if x.Live == nil || x.Live.Error == "" {
+		warning = p.withFlags(warning, x.Sale)
 	}
-	if warning := x.Live.warning(x.RuleSet); warning != "" {
-		if x.Live.Error == "" {
-			warning = p.withFlags(warning, x.Sale)
-		}
-		terminal.WriteWarnings(p.out, c, []string{warning}, true)
-	}
-	p.userText(x.User)
-	for _, r := range x.Rules {
-		mark := c.Green("+")
-		if r.Reason != rules.Satisfied {
-			mark = c.Red("-")
-		}
-		fmt.Fprintf(p.out, "\n  %s rule %s (%s): %s%s\n", mark, r.Name, r.Enforce, r.Reason, because(r.Detail))
-		p.evaluated(r.Require, r.Values, r.Cost, r.WorstCost)
-		if r.Message != "" {
-			fmt.Fprintf(p.out, "      the buyer is told: %s\n", r.Message)
-		}
-	}
-	if q := x.Priority; q != nil {
-		value := q.Value
-		if q.Err != nil {
-			value = fmt.Sprintf("%v: %s", q.Err.Reason, q.Err.Detail)
-		}
-		fmt.Fprintf(p.out, "\n  priority: %s\n", value)
-		p.evaluated(q.Expression, q.Values, q.Cost, q.WorstCost)
-	}
-}
-
-// userText prints the attributes of a user and their source.
-func (p *program) userText(u explainedUser) {
-	switch {
-	case u.From == "":
-		fmt.Fprintf(p.out, "\n  no users are declared, so nothing is known of %s\n", u.ID)
-	case u.Error != "":
-		fmt.Fprintf(p.out, "\n  what %s has of %s cannot be read: %s\n", u.From, u.ID, u.Error)
-	case !u.Known:
-		fmt.Fprintf(p.out, "\n  %s does not have %s\n", u.From, u.ID)
-	default:
-		fmt.Fprintf(p.out, "\n  %s has %s\n", u.From, u.ID)
-		for _, v := range u.Attributes {
-			fmt.Fprintf(p.out, "      user.%s = %s\n", v.Name, v.Value)
-		}
-	}
-	if !u.asked {
-		return
-	}
-	fmt.Fprintf(p.out, "  history: %s\n", count(len(u.History), "purchase"))
-	for _, h := range u.History {
-		fmt.Fprintf(p.out, "      %s of %s, %s\n", count(h.Units, "unit"), h.Sale, h.At.Format(time.RFC3339))
-	}
-}
-
-// evaluated prints an expression, the values that it names, and its cost.
-func (p *program) evaluated(expression string, values []rules.NamedValue, cost, worst uint64) {
-	fmt.Fprintf(p.out, "      %s\n", strings.ReplaceAll(expression, "\n", "\n      "))
-	for _, v := range values {
-		fmt.Fprintf(p.out, "      %s = %s\n", v.Name, v.Value)
-	}
-	fmt.Fprintf(p.out, "      cost %s, at most %s of %s\n", grouped(cost), grouped(worst), grouped(uint64(rules.MaxCost)))
+	p.view("explanation", struct {
+		*explanation
+		Warning string
+	}{x, warning})
 }
 
 // warning returns a text if the live sale has other rules than the file; "" if it has the

@@ -8,41 +8,26 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"salectl/internal/files"
 )
 
-// saveFile writes a file atomically: under another name in the same folder, synced, then moved
-// into place. It replaces an existing file if replace is set; otherwise a file with the same
+// saveFile writes a file as files.Save does. It replaces an existing file if replace is set; otherwise a file with the same
 // content counts as written, and any other is an error. It returns the SHA-256.
 func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (digest []byte, err error) {
-	temp, err := files.CreateTemp(path)
-	if err != nil {
-		return nil, err
-	}
-	defer temp.Close()
-	// After the move this removes nothing.
-	defer os.Remove(temp.Name())
-
 	content := sha256.New()
-	if err := write(io.MultiWriter(temp, content)); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(temp.Chmod(mode), temp.Sync()); err != nil {
-		return nil, err
-	}
-	digest = content.Sum(nil)
-	err = files.MoveTemp(temp, func() error {
-		if replace {
-			return os.Rename(temp.Name(), path)
+	err = files.Save(path, (*os.File).Sync, func(temp *os.File) error {
+		if err := write(io.MultiWriter(temp, content)); err != nil {
+			return err
 		}
-		return place(temp.Name(), path, digest)
+		return temp.Chmod(mode)
+	}, func(temp string) error {
+		if replace {
+			return os.Rename(temp, path)
+		}
+		return place(temp, path, content.Sum(nil))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return digest, syncDir(filepath.Dir(path))
+	return content.Sum(nil), err
 }
 
 // place gives the new file its name unless that is taken. Unlike a rename, a link never
@@ -69,11 +54,3 @@ func place(temp, path string, digest []byte) error {
 
 // errExists reports a file that would have to be overwritten.
 var errExists = errors.New("the file is there already")
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/draw"
 	"salectl/spec"
 )
 
@@ -25,10 +28,15 @@ type flags struct {
 // action returns the action of a command without arguments: it parses the flags, and runs if
 // all are valid.
 func action[O any](read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
+	return actionUpTo(0, read, run)
+}
+
+// actionUpTo is action for a command with at most n arguments.
+func actionUpTo[O any](n int, read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
 	return func(c *urfave.Context) error {
 		f := &flags{c: c}
 		o := read(f)
-		if err := f.done(0); err != nil {
+		if err := f.done(n); err != nil {
 			return err
 		}
 		return run(c.Context, o)
@@ -67,56 +75,83 @@ func (f *flags) need(name string) string {
 	return f.text(name)
 }
 
-// number parses a whole number in plain digits; ifAbsent is the default.
-func (f *flags) number(name string, least, most, ifAbsent int64) int64 {
+// parsed returns the value of a flag; ifAbsent is the default. must describes valid values.
+func parsed[T any](f *flags, name string, ifAbsent T, must string, parse func(string) (T, error)) T {
 	if !f.c.IsSet(name) {
 		return ifAbsent
 	}
-	text := f.c.String(name)
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most || text != strconv.FormatInt(n, 10) {
-		f.refuse("%s must be a whole number from %d to %d, not %q", dashed(name), least, most, text)
+	value, err := parse(f.c.String(name))
+	if err != nil {
+		f.refuse("%s must be %s, not %q", dashed(name), must, f.c.String(name))
 		return ifAbsent
 	}
-	return n
+	return value
+}
+
+// argument returns the single argument of a command, which needs one.
+func (f *flags) argument(ifNone string) string {
+	if f.c.Args().First() == "" {
+		f.refuse("%s", ifNone)
+	}
+	return f.c.Args().First()
+}
+
+// number parses a whole number in plain digits; ifAbsent is the default.
+func (f *flags) number(name string, least, most, ifAbsent int64) int64 {
+	must := fmt.Sprintf("a whole number from %d to %d", least, most)
+	return parsed(f, name, ifAbsent, must, func(text string) (int64, error) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err == nil && (n < least || n > most || text != strconv.FormatInt(n, 10)) {
+			err = strconv.ErrRange
+		}
+		return n, err
+	})
 }
 
 // duration parses a positive duration; ifAbsent is the default.
 func (f *flags) duration(name string, ifAbsent time.Duration) time.Duration {
-	if !f.c.IsSet(name) {
-		return ifAbsent
-	}
-	d, err := time.ParseDuration(f.c.String(name))
-	if err != nil || d <= 0 {
-		f.refuse("%s must be a duration above zero like 10s or 2m, not %q", dashed(name), f.c.String(name))
-		return ifAbsent
-	}
-	return d
+	return parsed(f, name, ifAbsent, "a duration above zero like 10s or 2m", func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err == nil && d <= 0 {
+			err = strconv.ErrRange
+		}
+		return d, err
+	})
 }
 
 // time parses a time; the zero time is the default.
 func (f *flags) time(name string) time.Time {
-	if !f.c.IsSet(name) {
-		return time.Time{}
-	}
-	t, err := spec.ParseTime(f.c.String(name))
-	if err != nil {
-		f.refuse("%s must be a time with seconds and zone like 2026-11-11T20:00:00+08:00, not %q", dashed(name), f.c.String(name))
-	}
-	return t
+	return parsed(f, name, time.Time{}, "a time with seconds and zone like 2026-11-11T20:00:00+08:00", spec.ParseTime)
 }
 
 // oneOf returns one of a few words; the first is the default.
 func (f *flags) oneOf(name string, words ...string) string {
-	if !f.c.IsSet(name) {
-		return words[0]
-	}
-	word := f.c.String(name)
-	if slices.Contains(words, word) {
-		return word
-	}
-	f.refuse("%s must be one of %s, not %q", dashed(name), strings.Join(words, ", "), word)
-	return words[0]
+	return parsed(f, name, words[0], "one of "+strings.Join(words, ", "), func(word string) (string, error) {
+		if !slices.Contains(words, word) {
+			return "", strconv.ErrSyntax
+		}
+		return word, nil
+	})
+}
+
+// hex parses a flag in hex; nil: the flag is absent.
+func (f *flags) hex(name string) []byte {
+	return parsed(f, name, nil, "a value in hex, pairs of the digits 0 to 9 and a to f", func(text string) ([]byte, error) {
+		value, err := hex.DecodeString(text)
+		if len(value) == 0 && err == nil {
+			err = strconv.ErrSyntax
+		}
+		return value, err
+	})
+}
+
+// digest parses a flag with a digest in hex; nil: the flag is absent.
+func (f *flags) digest(name string) *draw.Digest {
+	const must = "64 hex digits, as 'salectl draw status' shows them"
+	return parsed(f, name, nil, must, func(text string) (*draw.Digest, error) {
+		d := new(draw.Digest)
+		return d, d.UnmarshalText([]byte(text))
+	})
 }
 
 // files returns the values of -f; the default is the working directory.

@@ -32,19 +32,14 @@ func (p *program) lockBreakCommand() *urfave.Command {
 			"Exit codes: 1 the lock is not held, 5 it was acquired or renewed in the meantime, 6 it " +
 			"may still be held on lock nodes that did not answer.",
 		Flags: salesFlags(yesFlag(), jsonFlag()),
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
+		Action: actionUpTo(1, func(f *flags) lockBreakOptions {
 			o := lockBreakOptions{source: parseSource(f), yes: f.on("yes")}
-			if c.Args().Present() {
-				o.id = f.lockID(c.Args().First())
-			} else {
-				f.refuse("name the lock to break; 'salectl lock list%s' shows those that are held", o.filesGiven())
+			ifNone := fmt.Sprintf("name the lock to break; 'salectl lock list%s' shows those that are held", o.filesGiven())
+			if name := f.argument(ifNone); name != "" {
+				o.id = f.lockID(name)
 			}
-			if err := f.done(1); err != nil {
-				return err
-			}
-			return p.lockBreak(c.Context, o)
-		},
+			return o
+		}, p.lockBreak),
 	}
 }
 
@@ -121,9 +116,9 @@ func brokenError(r lock.Broken) error {
 
 // seenText describes the holder of a lock as it was read.
 func seenText(lock lock.HeldBy, nodes int) string {
-	text := fmt.Sprintf("%s: %s has it on %s", lock.ID, lock.Holder, whereText(lock.On, nodes, count(nodes, "lock node")))
-	if age, ok := lock.Beat(); ok {
-		text += fmt.Sprintf(", renewed %s ago", secondsText(age))
+	text := fmt.Sprintf("%s: %s has it on %s", lock.ID, lock.Holder, whereText(lock.Nodes, nodes, count(nodes, "lock node")))
+	if age := lock.HeartbeatAgeSeconds; age != nil {
+		text += fmt.Sprintf(", renewed %.1f s ago", *age)
 	}
 	return text
 }
@@ -140,33 +135,23 @@ func (p *program) brokenText(r lock.Broken) {
 	} else {
 		fmt.Fprintf(p.out, "Nothing of %s was removed.\n", r.ID)
 	}
-	for _, changed := range r.Changed {
-		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.Yellow("!"), changed.Node, changed.Now)
-	}
-	for _, failed := range r.Failed {
-		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.Yellow("!"), failed.Node, failed.Error)
+	for _, left := range slices.Concat(r.Changed, r.Failed) {
+		fmt.Fprintf(p.out, "  %s lock node %s: %s%s\n", c.Yellow("!"), left.Node, left.Now, left.Error)
 	}
 }
 
 // lockBreakLine is the JSON of lock break.
 type lockBreakLine struct {
-	Name    string         `json:"name"`
-	Broken  bool           `json:"broken"` // the previous holder no longer has the lock
-	Removed []lock.Removed `json:"removed"`
-	Changed []lock.Changed `json:"changed"`
-	Failed  []lock.Failed  `json:"failed"`
-	Error   string         `json:"error,omitempty"` // why the lock is not broken
-	Remedy  string         `json:"remedy,omitempty"`
+	lock.Broken
+	Done   bool   `json:"broken"`          // the previous holder no longer has the lock
+	Error  string `json:"error,omitempty"` // why the lock is not broken
+	Remedy string `json:"remedy,omitempty"`
 }
 
 func (p *program) brokenJSON(r lock.Broken) {
-	line := lockBreakLine{
-		Name: r.ID.String(), Broken: brokenError(r) == nil,
-		Removed: append([]lock.Removed{}, r.Removed...),
-		Changed: append([]lock.Changed{}, r.Changed...),
-		Failed:  append([]lock.Failed{}, r.Failed...),
-	}
+	line := lockBreakLine{Broken: r, Done: true}
 	if err := brokenError(r); err != nil {
+		line.Done = false
 		line.Error, line.Remedy = explain(err)
 	}
 	p.emit(line)

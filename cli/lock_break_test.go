@@ -15,9 +15,9 @@ import (
 )
 
 // list is the answer of lock list --json.
-func (w *lockWorld) list() lockListLine {
+func (w *lockWorld) list() lockList {
 	w.Helper()
-	var got lockListLine
+	var got lockList
 	r := w.open("lock", "list", "--json")
 	r.ends(0)
 	if err := json.Unmarshal([]byte(r.out.String()), &got); err != nil {
@@ -161,7 +161,7 @@ func TestLockBreakWithoutAPerson(t *testing.T) {
 	b := w.open("lock", "break", "--yes", "--json", "a")
 	b.ends(0)
 	var got lockBreakLine
-	if err := json.Unmarshal([]byte(b.out.String()), &got); err != nil || !got.Broken || len(got.Removed) != 3 ||
+	if err := json.Unmarshal([]byte(b.out.String()), &got); err != nil || !got.Done || len(got.Removed) != 3 ||
 		got.Removed[0].Holder != holderOf(holder) || got.Changed == nil || got.Failed == nil {
 		t.Errorf("%v in %s", err, &b.out)
 	}

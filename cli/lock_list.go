@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -14,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/cli/lock"
+	"salectl/cli/terminal"
 	"salectl/spec"
 )
 
@@ -30,7 +32,7 @@ func (p *program) lockListCommand() *urfave.Command {
 }
 
 func (p *program) lockList(ctx context.Context, from source) error {
-	show := pick(from.json, p.lockListText, p.lockListJSON)
+	show := pick(from.json, p.lockListText, func(l lockList) { p.emit(l) })
 	return p.forEach(ctx, from, func(ctx context.Context, sale spec.Sale) error {
 		var uid string
 		away := p.withStore(sale, func(store *backends.Store) (err error) {
@@ -59,12 +61,12 @@ func (p *program) lockList(ctx context.Context, from source) error {
 
 // lockList is the output of lock list for one sale.
 type lockList struct {
-	sale     string
-	uid      string // "" if the sale was never applied, or the uid is unknown
-	locks    []lock.HeldBy
-	unnamed  []unnamedLeases
-	nodes    []lock.Node
-	warnings []string // clauses
+	Sale     string          `json:"sale"`
+	UID      string          `json:"uid,omitempty"` // "" if the sale was never applied, or the uid is unknown
+	Locks    []lock.HeldBy   `json:"locks"`
+	Unnamed  []unnamedLeases `json:"unnamed"`
+	Nodes    []lock.Node     `json:"nodes"`
+	Warnings []string        `json:"warnings"` // clauses
 }
 
 // unnamedLeases are leases of shards of an unknown sale.
@@ -75,23 +77,23 @@ type unnamedLeases struct {
 
 // newLockList combines the replies of the nodes. away is why the uid is unknown.
 func newLockList(sale, uid string, away error, read []lock.Node) lockList {
-	l := lockList{sale: sale, uid: uid, locks: lock.Held(read, lock.NamesOf(sale, uid)), nodes: read}
+	l := lockList{Sale: sale, UID: uid, Locks: lock.Held(read, lock.NamesOf(sale, uid)), Unnamed: []unnamedLeases{}, Nodes: read}
 	quiet := lock.Silent(read)
-	l.warnings = append(append(l.warnings, quiet...), lock.Faults(read)...)
+	l.Warnings = append(append([]string{}, quiet...), lock.Faults(read)...)
 	if most := len(read)/2 + 1; len(read)-len(quiet) < most {
-		l.warnings = append(l.warnings, fmt.Sprintf("%d of %s could be asked: there may be locks that this list does not have, or takes for free",
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%d of %s could be asked: there may be locks that this list does not have, or takes for free",
 			len(read)-len(quiet), count(len(read), "lock node")))
 	}
 	switch {
 	case away != nil:
-		l.unnamed = unnamed(read)
+		l.Unnamed = unnamed(read)
 		what := "it is unknown which leases of shards are its own"
-		if len(l.unnamed) == 0 {
+		if len(l.Unnamed) == 0 {
 			what = "no lock node that answered has leases of shards"
 		}
-		l.warnings = append(l.warnings, fmt.Sprintf("the ledger of %s cannot be read (%s): %s", sale, ledgerWords(away), what))
+		l.Warnings = append(l.Warnings, fmt.Sprintf("the ledger of %s cannot be read (%s): %s", sale, ledgerWords(away), what))
 	case uid == "":
-		l.warnings = append(l.warnings, fmt.Sprintf("%s was never applied, so its shards have no leases", sale))
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%s was never applied, so its shards have no leases", sale))
 	}
 	return l
 }
@@ -117,7 +119,7 @@ func unnamed(read []lock.Node) []unnamedLeases {
 			}
 		}
 	}
-	var all []unnamedLeases
+	all := []unnamedLeases{}
 	for _, uid := range slices.Sorted(maps.Keys(shards)) {
 		all = append(all, unnamedLeases{uid, len(shards[uid])})
 	}
@@ -135,4 +137,59 @@ func readUID(ctx context.Context, store *backends.Store, sale string) (uid strin
 	log := ledger.NewSale(spec.SaleLog(sale))
 	_, err = ledger.Load(ctx, store.Logs, spec.SaleLog(sale), log)
 	return log.UID(), err
+}
+
+func (p *program) lockListText(l lockList) {
+	c := p.colours(p.out)
+	p.gap()
+	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(l.Sale), count(len(l.Locks), "lock"))
+	terminal.WriteWarnings(p.out, c, l.Warnings, true)
+	for _, u := range l.Unnamed {
+		fmt.Fprintf(p.out, "  leases of %s are there under the uid %s\n", count(u.Shards, "shard"), u.UID)
+	}
+	if len(l.Locks) > 0 {
+		fmt.Fprintln(p.out)
+		locks := terminal.NewTable("lock", "holder", "nodes", ">left", ">heartbeat", "")
+		for _, lock := range l.Locks {
+			left, state := fmt.Sprintf("%.1f s", lock.LeftSeconds), ""
+			if !lock.Held {
+				left, state = "-", "not held: too few lock nodes have it"
+			}
+			beat := "-"
+			if age := lock.HeartbeatAgeSeconds; age != nil {
+				beat = fmt.Sprintf("%.1f s ago", *age)
+			}
+			locks.Row(lock.Name, lock.Holder, whereText(lock.Nodes, len(l.Nodes), fmt.Sprint(len(l.Nodes))), left, beat, state)
+		}
+		locks.Write(p.out, "  ", c.Dim)
+	}
+	fmt.Fprintln(p.out)
+	nodes := terminal.NewTable("lock node", ">keys", "state")
+	for _, n := range l.Nodes {
+		nodes.Row(n.Name, len(n.Holdings), lockNodeState(n))
+	}
+	nodes.Write(p.out, "  ", c.Dim)
+}
+
+// whereText lists the nodes that have a lock. all is their number with its noun.
+func whereText(on []lock.OnNode, nodes int, all string) string {
+	text := fmt.Sprintf("%d of %s", len(on), all)
+	if len(on) == nodes {
+		return text
+	}
+	names := make([]string, len(on))
+	for i := range on {
+		names[i] = on[i].Name
+	}
+	return text + ": " + strings.Join(names, ", ")
+}
+
+func lockNodeState(n lock.Node) string {
+	switch {
+	case !n.Up:
+		return "down now"
+	case !n.VotesFrom.IsZero():
+		return "up; abstains from named locks until " + n.VotesFrom.Format(time.RFC3339)
+	}
+	return "up"
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,17 +54,17 @@ func (p *program) lockRunCommand() *urfave.Command {
 
 func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
 	f := &flags{c: c}
-	o := lockRunOptions{source: parseSource(f), held: lock.Hold{TTL: f.duration("ttl", quorum.DefaultTTL), Wait: lock.NoLimit}}
+	o := lockRunOptions{source: parseSource(f), held: lock.Hold{TTL: f.duration("ttl", quorum.DefaultTTL)}}
 	if o.held.TTL < quorum.MinTTL || o.held.TTL > quorum.MaxTTL {
 		f.refuse("--ttl must be from %s to %s, not %s", quorum.MinTTL, quorum.MaxTTL, o.held.TTL)
 	}
-	if c.IsSet("wait") {
-		wait, err := time.ParseDuration(c.String("wait"))
-		if err != nil || wait < 0 {
-			f.refuse("--wait must be a duration like 10s or 2m, or 0 to ask once, not %q", c.String("wait"))
+	o.held.Wait = parsed(f, "wait", lock.NoLimit, "a duration like 10s or 2m, or 0 to ask once", func(text string) (time.Duration, error) {
+		wait, err := time.ParseDuration(text)
+		if err == nil && wait < 0 {
+			err = strconv.ErrRange
 		}
-		o.held.Wait = wait
-	}
+		return wait, err
+	})
 	o.conflict = int(f.number("conflict-exit-code", 0, 255, exitStale))
 	if slices.Contains(o.files, "-") {
 		f.refuse("-f - would read the standard input, which is the command's")

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	urfave "github.com/urfave/cli/v2"
-
 	"salectl/cli/terminal"
 	"salectl/internal/files"
 	"salectl/planner"
@@ -59,18 +57,6 @@ func (f *flags) planFile() savedPlan {
 		f.refuse("unexpected argument %q, which is no saved plan; sale files are named with -f: %s -f %s", path, f.c.Command.HelpName, quoted(path))
 	}
 	return s
-}
-
-// actionWith is action for a command with at most one argument.
-func actionWith[O any](read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
-	return func(c *urfave.Context) error {
-		f := &flags{c: c}
-		o := read(f)
-		if err := f.done(1); err != nil {
-			return err
-		}
-		return run(c.Context, o)
-	}
 }
 
 // savePlans writes plans for a later run. Only the owner may read the file: it reveals what is

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,12 +20,12 @@ type bar struct{ drawn *progressbar.ProgressBar }
 
 // newBar returns a bar with a number of steps, or nil if standard error is no terminal or
 // quiet is set: with JSON there is no other output.
-func (p *program) newBar(what string, steps int64, quiet bool) *bar {
+func (p *program) newBar(what string, steps int64, quiet bool, more ...progressbar.Option) *bar {
 	if kind, _ := p.env("TERM"); quiet || kind == "dumb" || !terminal.IsTerminal(p.err) {
 		return nil
 	}
 	const describing = 24 // columns, so that the bar has a fixed place
-	return &bar{progressbar.NewOptions64(steps,
+	return &bar{progressbar.NewOptions64(steps, append([]progressbar.Option{
 		progressbar.OptionSetWriter(p.err),
 		progressbar.OptionSetDescription(fmt.Sprintf("%-*s", describing, what)),
 		progressbar.OptionSetWidth(max(min(terminal.Width(p.err)-describing-32, 40), 8)),
@@ -32,7 +33,7 @@ func (p *program) newBar(what string, steps int64, quiet bool) *bar {
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetRenderBlankState(true),
 		progressbar.OptionClearOnFinish(),
-	)}
+	}, more...)...)}
 }
 
 // at sets the number of completed steps and the description of the last one.
@@ -96,23 +97,11 @@ func (p *program) tellStep(is apply.Progress) {
 
 // done returns the past tense of a step's action.
 func done(is apply.Progress) string {
-	switch is.Action {
-	case planner.Create:
-		return "created"
-	case planner.Update:
-		return "updated"
-	case planner.Delete:
-		return "deleted"
-	case "close":
-		return "closed"
-	case "wait":
-		return "waiting"
-	case "seal":
-		return "sealed"
-	case "export":
-		return "exported"
+	past := map[string]string{
+		planner.Create: "created", planner.Update: "updated", planner.Delete: "deleted",
+		"close": "closed", "wait": "waiting", "seal": "sealed", "export": "exported",
 	}
-	return is.Action
+	return cmp.Or(past[is.Action], is.Action)
 }
 
 // longRead is the number of slots from which on the progress of reading is shown.

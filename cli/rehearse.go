@@ -63,7 +63,10 @@ func parseRehearse(f *flags) rehearseOptions {
 }
 
 func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
-	show := pick(o.json, p.rehearsedText, p.rehearsedJSON)
+	show := pick(o.json, p.rehearsedText, func(r *rehearse.Report, a *audit.Report) {
+		r.Audit = a
+		p.emit(r)
+	})
 	return p.forEachReported(ctx, o.source, o.reporting, "rehearse", func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			page, err := p.stage(ctx, o, sale, store)
@@ -91,8 +94,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		c.sale.Payment = &short
 	}
 
-	drawn, err := c.drawCopy()
-	if err != nil {
+	if err := c.drawCopy(); err != nil {
 		return nil, err
 	}
 	leftOut := withoutRules(&c.sale)
@@ -122,7 +124,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
 			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment,
-			Draw: drawn.drawing(), Progress: p.bar(),
+			Draw: c.drawing(), Progress: p.crowdBar(),
 		}
 		if decided != nil {
 			crowd.Names, crowd.Refused = decided.names, decided.refused
@@ -141,8 +143,8 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 				page.Ledger = report.NewLedger(log, shards)
 			}
 		})
-		if err == nil && (seen.Payment != nil || drawn != nil) {
-			err = c.compare(ctx, seen, page.Audit, sale, drawn)
+		if err == nil && (seen.Payment != nil || c.sale.Draw != nil) {
+			err = c.compare(ctx, seen, page.Audit, sale)
 		}
 		return err
 	})
@@ -157,7 +159,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 }
 
 // compare compares the answers to buyers with the ledger, claim by claim.
-func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.Report, declared spec.Sale, drawn *copiedDraw) error {
+func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.Report, declared spec.Sale) error {
 	log, shards, err := ledger.LoadSale(ctx, c.store.Logs, c.sale.Name)
 	if err != nil {
 		return err
@@ -172,8 +174,8 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 			})
 		}
 	}
-	if drawn != nil {
-		verified, err := drawn.verify(ctx, log, shards)
+	if c.sale.Draw != nil {
+		verified, err := c.verify(ctx, log, shards)
 		if err != nil {
 			return err
 		}
@@ -192,22 +194,18 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 	return nil
 }
 
-// bar returns a function that draws progress on a terminal; nil elsewhere.
-func (p *program) bar() func(done, total int) {
+// crowdBar returns a function that draws the progress of buyers on a terminal; nil elsewhere.
+func (p *program) crowdBar() func(done, total int) {
 	if !terminal.IsTerminal(p.err) {
 		return nil
 	}
-	var bar *progressbar.ProgressBar
+	var b *bar
 	return func(done, total int) {
-		if bar == nil {
-			bar = progressbar.NewOptions(total,
-				progressbar.OptionSetWriter(p.err), progressbar.OptionSetDescription("buyers"),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
-				progressbar.OptionSetWidth(min(40, terminal.Width(p.err)/3)), progressbar.OptionClearOnFinish(),
-				progressbar.OptionThrottle(50*time.Millisecond),
-			)
+		if b == nil {
+			b = p.newBar("buyers", int64(total), false, progressbar.OptionShowIts(),
+				progressbar.OptionSetItsString("requests"), progressbar.OptionThrottle(50*time.Millisecond))
 		}
-		_ = bar.Set(done) // a failure to draw is ignored
+		b.at(done, "buyers")
 	}
 }
 
@@ -232,9 +230,4 @@ func (l auditLine) String() string {
 		s += "\n    - " + problem
 	}
 	return s
-}
-
-func (p *program) rehearsedJSON(r *rehearse.Report, a *audit.Report) {
-	r.Audit = a
-	p.emit(r)
 }

@@ -32,60 +32,51 @@ const (
 	revealPatience = 15 * time.Second
 )
 
-// copiedDraw is the draw of a copy. It has its own key and beacon value, so that a rehearsal
-// does not need the sale's key and reveals nothing about the sale's order.
-type copiedDraw struct {
-	*copied
-	beacon []byte // nil: the sale declares no beacon
-}
-
-// drawCopy makes the copy a draw that accepts entries; nil: the sale is no draw.
-func (c *copied) drawCopy() (w *copiedDraw, err error) {
+// drawCopy makes the copy of a draw one that accepts entries. It has its own key and beacon
+// value, so that a rehearsal does not need the sale's key and reveals nothing about its order.
+func (c *copied) drawCopy() (err error) {
 	if c.sale.Draw == nil {
-		return nil, nil
+		return nil
 	}
 	random := func() []byte {
 		b := make([]byte, units.MinSecret)
 		rand.Read(b) // never fails
 		return b
 	}
-	w = &copiedDraw{copied: c}
-	if c.drawKey, err = units.NewDrawKey(random()); err != nil {
-		return nil, err
-	}
 	if c.sale.Draw.Beacon != nil {
-		w.beacon = random()
+		c.beacon = random()
 	}
 	c.sale.ClosesAt = closing(openFor)
-	return w, nil
+	c.drawKey, err = units.NewDrawKey(random())
+	return err
 }
 
 func closing(in time.Duration) time.Time {
 	return time.Now().Add(in).UTC().Truncate(time.Millisecond)
 }
 
-// drawing returns the Draw of a rehearse.Config.
-func (w *copiedDraw) drawing() *rehearse.Drawing {
-	if w == nil {
+// drawing returns the Draw of a rehearse.Config; nil: the sale is no draw.
+func (c *copied) drawing() *rehearse.Drawing {
+	if c.sale.Draw == nil {
 		return nil
 	}
-	return &rehearse.Drawing{Close: w.close, Reveal: w.reveal}
+	return &rehearse.Drawing{Close: c.close, Reveal: c.reveal}
 }
 
 // close applies the copy with a new closesAt, and waits for that time.
-func (w *copiedDraw) close(ctx context.Context) error {
-	w.sale.ClosesAt = closing(closesIn)
-	w.say("The crowd has entered: the copy closes in %v, and the draw is revealed.", closesIn)
-	if err := w.apply(ctx); err != nil {
+func (c *copied) close(ctx context.Context) error {
+	c.sale.ClosesAt = closing(closesIn)
+	c.say("The crowd has entered: the copy closes in %v, and the draw is revealed.", closesIn)
+	if err := c.apply(ctx); err != nil {
 		return err
 	}
-	return api.Sleep(ctx, time.Until(w.sale.ClosesAt)+time.Millisecond)
+	return api.Sleep(ctx, time.Until(c.sale.ClosesAt)+time.Millisecond)
 }
 
 // reveal reveals the draw of the copy, as draw reveal does for a sale.
-func (w *copiedDraw) reveal(ctx context.Context) (ranked []string, err error) {
+func (c *copied) reveal(ctx context.Context) (ranked []string, err error) {
 	for until := time.Now().Add(revealPatience); ; {
-		err := w.revealOnce(ctx)
+		err := c.revealOnce(ctx)
 		if err == nil {
 			break
 		}
@@ -96,25 +87,25 @@ func (w *copiedDraw) reveal(ctx context.Context) (ranked []string, err error) {
 			return nil, err
 		}
 	}
-	log := spec.SaleLog(w.sale.Name)
+	log := spec.SaleLog(c.sale.Name)
 	sale := ledger.NewSale(log)
-	if _, err := ledger.Load(ctx, w.store.Logs, log, sale); err != nil {
+	if _, err := ledger.Load(ctx, c.store.Logs, log, sale); err != nil {
 		return nil, err
 	}
 	for _, at := range sale.Ranks() {
-		c := ledger.Claim{Slot: at.Slot, Index: at.Index}
-		ranked = append(ranked, c.ID(at.Shard))
+		claim := ledger.Claim{Slot: at.Slot, Index: at.Index}
+		ranked = append(ranked, claim.ID(at.Shard))
 	}
 	return ranked, nil
 }
 
-func (w *copiedDraw) revealOnce(ctx context.Context) error {
-	cfg := w.planning(w.store)
-	actual, err := current.ReadSale(ctx, cfg.Backends, w.sale.Name)
+func (c *copied) revealOnce(ctx context.Context) error {
+	cfg := c.planning(c.store)
+	actual, err := current.ReadSale(ctx, cfg.Backends, c.sale.Name)
 	if err != nil {
 		return err
 	}
-	plan, err := planner.MakeReveal(actual, w.beacon, false)
+	plan, err := planner.MakeReveal(actual, c.beacon, false)
 	if err != nil || plan.Empty() {
 		return err
 	}
@@ -123,14 +114,14 @@ func (w *copiedDraw) revealOnce(ctx context.Context) error {
 }
 
 // verify recomputes the draw of the copy from an export, as draw verify does.
-func (w *copiedDraw) verify(ctx context.Context, log *ledger.Sale, shards []*ledger.State) (*draw.Report, error) {
+func (c *copied) verify(ctx context.Context, log *ledger.Sale, shards []*ledger.State) (*draw.Report, error) {
 	from, to := io.Pipe()
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		to.CloseWithError(export.Write(ctx, w.store.Logs, w.sale.Name, log, shards, nil, to))
+		to.CloseWithError(export.Write(ctx, c.store.Logs, c.sale.Name, log, shards, nil, to))
 	}()
-	report, err := draw.Verify(from, draw.Options{Beacon: w.beacon})
+	report, err := draw.Verify(from, draw.Options{Beacon: c.beacon})
 	from.Close() // Verify leaves the commits unread
 	<-written
 	return report, err

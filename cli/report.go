@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"salectl/cli/terminal"
 	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/spec"
@@ -121,24 +122,23 @@ func failuresOf(err error) []error {
 }
 
 // fault prints one error and, indented, its remedy.
-func (p *program) fault(err error) {
-	what, remedy := explain(err)
-	p.say("%s %s", p.colours(p.err).Red("Error:"), what)
-	if remedy != "" {
-		p.say("  %s", strings.ReplaceAll(remedy, "\n", "\n  "))
-	}
-}
+func (p *program) fault(err error) { p.say("%s", faultText(p.colours(p.err), err)) }
 
-// failureText returns the text of an error with its remedy below.
-func failureText(err error) string {
-	if problem := new(spec.Problem); errors.As(err, &problem) {
-		return problem.Text()
-	}
+// faultText returns the text of an error with its remedy below.
+func faultText(c terminal.Palette, err error) string {
 	what, remedy := explain(err)
 	if remedy != "" {
 		remedy = "\n  " + strings.ReplaceAll(remedy, "\n", "\n  ")
 	}
-	return "Error: " + what + remedy
+	return c.Red("Error:") + " " + what + remedy
+}
+
+// failureText returns the text of an error without colours.
+func failureText(err error) string {
+	if problem, is := errors.AsType[*spec.Problem](err); is {
+		return problem.Text()
+	}
+	return faultText(false, err)
 }
 
 // explain splits an error into its message and its remedy.

@@ -90,7 +90,9 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 	}
 	problems := spec.Problems(err)
 	if from.json {
-		p.emit(problemsJSON(problems))
+		p.emit(struct {
+			Problems []*spec.Problem `json:"problems"`
+		}{problems})
 	}
 	p.report(err)
 	p.say("\n%s in the sale files.", count(len(problems), "problem"))
@@ -263,25 +265,4 @@ type failureLine struct {
 	// Address and ActionReason describe drift that only people can repair, as in a plan.
 	Address      string               `json:"address,omitempty"`
 	ActionReason planner.ActionReason `json:"actionReason,omitempty"`
-}
-
-// problemList lists the problems of the files, as JSON.
-type problemList struct {
-	Problems []problemLine `json:"problems"`
-}
-
-type problemLine struct {
-	File    string `json:"file"`
-	Line    int    `json:"line,omitempty"`
-	Column  int    `json:"column,omitempty"`
-	Message string `json:"message"`
-	Remedy  string `json:"remedy,omitempty"`
-}
-
-func problemsJSON(problems []*spec.Problem) problemList {
-	list := problemList{Problems: []problemLine{}}
-	for _, p := range problems {
-		list.Problems = append(list.Problems, problemLine{p.File, p.Line, p.Column, p.Message, p.Remedy})
-	}
-	return list
 }

@@ -162,8 +162,11 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	defer admin.Close()
 
 	s := server.New(server.Config{
-		Log: p.serveLog(o), Address: o.address(buyers), Standby: o.standby, Hosts: o.hosts(), Connections: most, Followers: o.followers, Idle: o.idle,
-		Tokens: tokens, Certificates: certificates, Build: builtFrom().server(), Env: p.env, Open: p.open, Planning: p.planning,
+		HTTP: httpd.Config{
+			Log: p.serveLog(o), Address: o.address(buyers), Hosts: o.hosts(), Connections: most, Followers: o.followers,
+			IdleTimeout: o.idle, Tokens: tokens, Certificates: certificates,
+		},
+		Standby: o.standby, Build: builtFrom().Build, Env: p.env, Open: p.open, Planning: p.planning,
 		Read: func() ([]spec.Sale, error) { return p.reread(o.source) }, Watch: slices.ContainsFunc(o.files, isFolder), Complete: p.withFlags,
 	})
 	defer func() { err = errors.Join(err, s.Close()) }()

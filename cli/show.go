@@ -35,7 +35,7 @@ func (p *program) showCommand() *urfave.Command {
 			"Of a plan that 'salectl plan --out' has saved, prints what apply or destroy would do " +
 			"now, and fails if they would refuse it.",
 		Flags: salesFlags(markdownFlag(), titleFlag(), timeoutFlag(), allFlag(), jsonFlag()),
-		Action: actionWith(func(f *flags) showOptions {
+		Action: actionUpTo(1, func(f *flags) showOptions {
 			o := showOptions{source: parseSource(f), saved: f.planFile(), markdownFlags: f.markdown()}
 			if o.markdown && o.saved.path == "" {
 				f.refuse("--markdown is for a saved plan: name its file")

@@ -195,7 +195,7 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 	case s.unread():
 		return s.LedgerError
 	case what == soldOut:
-		return fmt.Sprintf("%s of %s sold%s", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
+		return soldText(s.Status)
 	case s.Phase == ledger.PhaseScheduled:
 		return "it opens at " + s.OpensAt
 	case s.Phase == ledger.PhasePaused && what != ledger.PhasePaused:

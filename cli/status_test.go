@@ -353,12 +353,12 @@ func TestStatusTokenFile(t *testing.T) {
 func TestPaymentCheckView(t *testing.T) {
 	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	for want, c := range map[string]*api.PaymentCheck{
-		"": nil,
 		"the payment service is asked about 1 claim": {Watched: 1},
 		"the payment service is asked about 3,000 claims; since 2026-11-11T12:00:00Z no payment could be checked: it answers 502 Bad Gateway": {Watched: 3000, FailingSince: noon, Error: "it answers 502 Bad Gateway"},
 	} {
-		if got := checked(c); got != want {
-			t.Errorf("%+v: %q, want %q", c, got, want)
+		p := newCapture()
+		if p.view("payment check", c); p.out.String() != want {
+			t.Errorf("%+v: %q, want %q", c, p.out.String(), want)
 		}
 	}
 }
@@ -367,12 +367,12 @@ func TestPaymentCheckView(t *testing.T) {
 func TestHoldsView(t *testing.T) {
 	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	for want, h := range map[string]*api.Holds{
-		"": nil,
 		"1 hold open, the next is released at 2026-11-11T12:00:00Z; 3 paid, 0 expired, 0 cancelled, 0 refunded, 0 paid late and sold": {Open: 1, NextRelease: noon, Confirmed: 3},
 		"0 holds open; 3,000 paid, 1 expired, 2 cancelled, 4 refunded, 5 paid late and sold; 6 payments must be paid back":            {Confirmed: 3000, Expired: 1, Cancelled: 2, Refunded: 4, Resold: 5, RefundsDue: 6},
 	} {
-		if got := holds(h); got != want {
-			t.Errorf("%+v: %q, want %q", h, got, want)
+		p := newCapture()
+		if p.view("holds", h); p.out.String() != want {
+			t.Errorf("%+v: %q, want %q", h, p.out.String(), want)
 		}
 	}
 }

@@ -3,57 +3,36 @@ package cli
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
-	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/cli/terminal"
-	"salectl/planner"
 	"salectl/planner/current"
 )
 
 func (p *program) statusText(s *saleStatus, all bool) {
 	c := p.colours(p.out)
-	p.gap()
-	switch {
-	case !s.unread():
-		fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.Bold(s.Sale), phaseWord(c, s), s.Generation, s.UID)
-		fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
-	default:
-		fmt.Fprintf(p.out, "%s: %s\n", c.Bold(s.Sale), phaseWord(c, s))
-		fmt.Fprintf(p.out, "  the ledger cannot be read: %s\n", s.LedgerError)
-		if s.Generation > 0 {
-			fmt.Fprintf(p.out, "  %s of %s sold%s, as far as the process that serves it knows\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
-		}
-	}
-	s.About.Each(func(key, text string) { fmt.Fprintf(p.out, "  %s: %s\n", key, text) })
+	var known []string // what is known of any run
+	s.About.Each(func(key, text string) { known = append(known, key+": "+text) })
 	if s.Refund != nil {
-		fmt.Fprintf(p.out, "  %s\n", refunded(s.Refund))
+		known = append(known, refunded(s.Refund))
 	}
-	if line := committed(s.Packets); line != "" {
-		fmt.Fprintf(p.out, "  %s\n", line)
+	if s.Packets != nil {
+		known = append(known, committed(s.Packets))
 	}
+	faults := p.completed(s.Warnings, s.Sale)
+	if why := s.unreached(); why != "" {
+		faults = append(faults, why)
+	}
+	p.view("status", struct {
+		*saleStatus
+		Word, Served         string
+		Known, Drawn, Faults []string
+		All                  bool
+	}{s, phaseWord(c, s), served(s), known, p.drawn(s.Sale, s.Draw), append(faults, s.problems()...), all})
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s.Status), served(s), votes(s.Status)} {
-		if line != "" {
-			fmt.Fprintf(p.out, "  %s\n", line)
-		}
-	}
-	for _, line := range p.drawn(s.Sale, s.Draw) {
-		fmt.Fprintf(p.out, "  %s\n", line)
-	}
-	if s.Applied < s.Generation && !s.unread() {
-		fmt.Fprintf(p.out, "  generation %d is not on every shard yet\n", s.Generation)
-	}
-	warnings := p.completed(s.Warnings, s.Sale)
-	if why := s.unreached(); why != "" {
-		warnings = append(warnings, why)
-	}
-	terminal.WriteWarnings(p.out, c, append(warnings, s.problems()...), all)
-	fmt.Fprintln(p.out)
 	p.processesText(s, c)
 	if len(s.Shards) > 0 {
 		fold := len(s.Shards) > terminal.FoldBeyond && !all
@@ -124,63 +103,6 @@ func clockText(rfc3339 string) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// times describes when the sale opens and closes by itself.
-func times(s *current.Status) string {
-	var words []string
-	if s.OpensAt != "" {
-		words = append(words, "opens at "+s.OpensAt)
-	}
-	if s.ClosesAt != "" {
-		words = append(words, "closes at "+s.ClosesAt)
-	}
-	return strings.Join(words, ", ")
-}
-
-// payment describes the payment of claims, unless they are sold at once.
-func payment(s *current.Status) string {
-	if s.Payment == nil {
-		return ""
-	}
-	return "claims are held for payment: " + planner.PaymentText(s.Payment)
-}
-
-// eligible describes the rules of the sale.
-func eligible(s *current.Status) string {
-	if s.Rules == nil {
-		return ""
-	}
-	return fmt.Sprintf("rules: %v", s.Rules)
-}
-
-// holds counts the holds by state.
-func holds(h *api.Holds) string {
-	if h == nil {
-		return ""
-	}
-	next := ""
-	if !h.NextRelease.IsZero() {
-		next = ", the next is released at " + timeText(h.NextRelease)
-	}
-	owed := ""
-	if h.RefundsDue > 0 {
-		owed = fmt.Sprintf("; %s must be paid back", count(h.RefundsDue, "payment"))
-	}
-	return fmt.Sprintf("%s open%s; %s paid, %s expired, %s cancelled, %s refunded, %s paid late and sold%s", count(h.Open, "hold"), next,
-		grouped(h.Confirmed), grouped(h.Expired), grouped(h.Cancelled), grouped(h.Refunded), grouped(h.Resold), owed)
-}
-
-// checked describes the queries to the payment service.
-func checked(c *api.PaymentCheck) string {
-	if c == nil {
-		return ""
-	}
-	text := "the payment service is asked about " + count(c.Watched, "claim")
-	if !c.FailingSince.IsZero() {
-		text += fmt.Sprintf("; since %s no payment could be checked%s", timeText(c.FailingSince), because(c.Error))
-	}
-	return text
-}
-
 // served describes which processes serve the sale. If too few lock nodes answer, a warning
 // reports it.
 func served(s *saleStatus) string {
@@ -232,18 +154,10 @@ func served(s *saleStatus) string {
 	return "nobody serves it"
 }
 
-// votes returns "" for a single node that votes, and if some nodes do not vote, which a
-// warning reports.
-func votes(s *current.Status) string {
-	if s.Majority == 0 || s.Voting < len(s.Nodes) || len(s.Nodes) == 1 {
-		return ""
-	}
-	return s.Votes().String()
-}
-
-// elsewhere describes where unsold units are.
-func elsewhere(s *current.Status) string {
-	return some(s.Available, "available") + some(s.Held, "held") + some(s.InFlight, "on the way between shards")
+// soldText describes where the units of a sale are.
+func soldText(s *current.Status) string {
+	return fmt.Sprintf("%s of %s sold", grouped(s.Sold), count(s.Stock, "unit")) +
+		some(s.Available, "available") + some(s.Held, "held") + some(s.InFlight, "on the way between shards")
 }
 
 // some returns ", 12 held"; "" for no units.

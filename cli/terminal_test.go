@@ -348,11 +348,11 @@ func TestColourIsForTerminals(t *testing.T) {
 }
 
 func TestProgressBarIsForTerminals(t *testing.T) {
-	if (&program{err: io.Discard}).bar() != nil {
+	if (&program{err: io.Discard}).crowdBar() != nil {
 		t.Error("there is a bar without a terminal")
 	}
 	tty := openTerminal(t)
-	draw := (&program{err: tty.program}).bar()
+	draw := (&program{err: tty.program, env: noVariables}).crowdBar()
 	draw(1, 2)
 	draw(2, 2)
 	tty.await("buyers")

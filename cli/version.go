@@ -26,18 +26,16 @@ func (p *program) versionCommand() *urfave.Command {
 
 // build describes the build of this program.
 type build struct {
-	Version  string `json:"version"` // a tag, or "devel"
-	Commit   string `json:"commit,omitempty"`
+	server.Build
 	Modified bool   `json:"modified,omitempty"` // changed since the commit
-	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
 // builtFrom reads the build information that the go command stored in the binary.
 func builtFrom() build {
 	b := build{
-		Version: "devel",
-		Go:      runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Build:    server.Build{Version: "devel", Go: runtime.Version()},
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -55,11 +53,6 @@ func builtFrom() build {
 		}
 	}
 	return b
-}
-
-// server returns what a server publishes of the build.
-func (b build) server() server.Build {
-	return server.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}
 }
 
 func (p *program) version(asJSON bool) {

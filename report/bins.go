@@ -133,14 +133,14 @@ func niceTicks(most float64, n int) (ticks []float64) {
 	}
 }
 
-// tenths divides n things into ten parts as equal as possible, or n if that is less, and
-// returns the end of each.
-func tenths(n int) (ends []int) {
-	parts := min(n, 10)
-	for i := range parts {
-		ends = append(ends, n*(i+1)/parts)
+// tenths divides a list into ten parts as equal as possible, or into its elements if they are
+// fewer.
+func tenths[E any](all []E) (parts [][]E) {
+	n := min(len(all), 10)
+	for i := range n {
+		parts = append(parts, all[len(all)*i/n:len(all)*(i+1)/n])
 	}
-	return ends
+	return parts
 }
 
 // window is the time range of a chart.

@@ -12,19 +12,31 @@ import (
 	"salectl/report/threshold"
 )
 
-// kindClass is the colour class of each kind of answer.
-var kindClass = map[rehearse.Kind]string{
-	rehearse.Given: "c1", rehearse.GivenAgain: "c2", rehearse.NoneLeft: "c3",
-	rehearse.AtLimit: "c4", rehearse.Refused: "c5", rehearse.Undecided: "c6",
+// category is a kind of things counted by a chart.
+type category[K comparable] struct {
+	key         K
+	name, class string
 }
 
-// kindSeries returns a series of n values for each kind among some answers, and its index.
-func kindSeries[E any](answers []E, kind func(E) rehearse.Kind, n int) (all []series, row map[rehearse.Kind]int) {
-	row = map[rehearse.Kind]int{}
+// kinds are the kinds of answers, in the order of stacking.
+var kinds = func() (all []category[rehearse.Kind]) {
+	classes := map[rehearse.Kind]string{
+		rehearse.Given: "c1", rehearse.GivenAgain: "c2", rehearse.NoneLeft: "c3",
+		rehearse.AtLimit: "c4", rehearse.Refused: "c5", rehearse.Undecided: "c6",
+	}
 	for _, k := range rehearse.Kinds {
-		if slices.ContainsFunc(answers, func(a E) bool { return kind(a) == k }) {
-			row[k] = len(all)
-			all = append(all, series{Name: k.String(), Class: kindClass[k], values: make([]float64, n)})
+		all = append(all, category[rehearse.Kind]{k, k.String(), classes[k]})
+	}
+	return all
+}()
+
+// seriesOf returns a series of n values for each category among some things, and its index.
+func seriesOf[E any, K comparable](things []E, of []category[K], key func(E) K, n int) (all []series, row map[K]int) {
+	row = map[K]int{}
+	for _, c := range of {
+		if slices.ContainsFunc(things, func(t E) bool { return key(t) == c.key }) {
+			row[c.key] = len(all)
+			all = append(all, series{Name: c.name, Class: c.class, values: make([]float64, n)})
 		}
 	}
 	return all, row
@@ -44,16 +56,14 @@ func (p *Page) answers() (s section, ok bool) {
 	}
 	slices.Sort(times)
 	for _, w := range callWindows(calls, times, maxBins) {
-		all, row := kindSeries(calls, func(c rehearse.Call) rehearse.Kind { return c.Kind }, w.n)
+		all, row := seriesOf(calls, kinds, func(c rehearse.Call) rehearse.Kind { return c.Kind }, w.n)
 		for i := range calls {
 			if at := calls[i].Ended; w.covers(at) {
 				all[row[calls[i].Kind]].values[w.of(at)]++
 			}
 		}
-		f := figure{Says: fmt.Sprintf("%s over time, by what they said.%s", count(int64(len(calls)), "final answer", "final answers"), w.says), Legend: all}
-		f.SVG = stacked(w.bins, all, "answers per "+offset(w.width, w.width), "Answers over time. "+f.Says)
-		f.Table = countsOver("Answers over time", w.bins, all)
-		s.Figures = append(s.Figures, f)
+		says := fmt.Sprintf("%s over time, by what they said.%s", count(int64(len(calls)), "final answer", "final answers"), w.says)
+		s.Figures = append(s.Figures, stacked("Answers over time", says, w.bins, all, "answers"))
 	}
 	return s, true
 }

@@ -160,7 +160,7 @@ func (c *canvas) times(b bins) {
 		}
 		c.text(x, c.floor()+18, class, offset(at, step))
 	}
-	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, chartLeft, chartWidth-c.right, c.floor(), c.floor())
+	c.axis()
 }
 
 func (c *canvas) x(b bins, at time.Duration) float64 {
@@ -196,16 +196,15 @@ func highest(all []series, n int) (most float64) {
 	return most
 }
 
-// stacked draws stacked bars over time.
-func stacked(b bins, all []series, what, label string) template.HTML {
-	c := newCanvas(chartHeight)
-	c.scale(highest(all, b.n), what, counted)
-	w := c.width() / float64(b.n)
+// bars draws the series as n stacked bars of at most a width, with gaps of at most another one
+// unless that leaves too little of the bars.
+func (c *canvas) bars(all []series, n int, widestGap, widest float64) {
+	w := c.width() / float64(n)
 	gap := 0.0
 	if w >= leastBarGap {
-		gap = min(w/5, 2)
+		gap = max(min(w/5, widestGap), w-widest)
 	}
-	for i := range b.n {
+	for i := range n {
 		below := 0.0
 		for _, s := range all {
 			if v := s.values[i]; v > 0 {
@@ -215,9 +214,21 @@ func stacked(b bins, all []series, what, label string) template.HTML {
 			}
 		}
 	}
+}
+
+// axis draws the line below the bars.
+func (c *canvas) axis() {
+	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, chartLeft, chartWidth-c.right, c.floor(), c.floor())
+}
+
+// stacked shows numbers of things in each bin as stacked bars.
+func stacked(title, says string, b bins, all []series, things string) figure {
+	c := newCanvas(chartHeight)
+	c.scale(highest(all, b.n), things+" per "+offset(b.width, b.width), counted)
+	c.bars(all, b.n, 2, math.Inf(1))
 	c.times(b)
 	c.hits(b, b.name, func(i int) string { return tell(all, i, counted) })
-	return c.svg(label)
+	return figure{Says: says, Legend: all, SVG: c.svg(title + ". " + says), Table: countsOver(title, b, all)}
 }
 
 // levels draws the values at the end of each bin as stacked areas.
@@ -363,38 +374,25 @@ func columns(names []string, all []series, what, label string) template.HTML {
 func columnsOf(names []string, all []series, in measure, mark level, what, label string) template.HTML {
 	c := newCanvas(lowHeight)
 	c.scale(max(mark.at, highest(all, len(names))), what, in)
-	w := c.width() / float64(len(names))
-	gap := 0.0
-	if w >= leastBarGap {
-		gap = max(min(w/5, 8), w-widestBar)
+	c.bars(all, len(names), 8, widestBar)
+	w, longest := c.width()/float64(len(names)), 0
+	for _, name := range names {
+		longest = max(longest, len(name))
 	}
-	every := int(math.Ceil(labelWidth * float64(longestOf(names)+2) / w))
+	every := int(math.Ceil(labelWidth * float64(longest+2) / w))
 	for i, name := range names {
-		below, x := 0.0, chartLeft+float64(i)*w
-		for _, s := range all {
-			if v := s.values[i]; v > 0 {
-				c.printf(`<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`, s.Class, x+gap/2, c.y(below+v), w-gap, c.y(below)-c.y(below+v))
-				below += v
-			}
-		}
-		if half := labelWidth * float64(len(name)) / 2; i%every == 0 && x+w/2+half > chartWidth {
+		x := chartLeft + (float64(i)+.5)*w
+		if half := labelWidth * float64(len(name)) / 2; i%every == 0 && x+half > chartWidth {
 			c.text(chartWidth, c.floor()+18, "under last", name)
 		} else if i%every == 0 {
-			c.text(x+w/2, c.floor()+18, "under", name)
+			c.text(x, c.floor()+18, "under", name)
 		}
 	}
-	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, chartLeft, chartWidth-c.right, c.floor(), c.floor())
+	c.axis()
 	c.level(mark, 12) // bars may exceed the line
 	b := bins{1, len(names)}
 	c.hits(b, func(i int) string { return names[i] }, func(i int) string { return tell(all, i, in) })
 	return c.svg(label)
-}
-
-func longestOf(names []string) (n int) {
-	for _, name := range names {
-		n = max(n, len(name))
-	}
-	return n
 }
 
 // tell describes the values of the series in one bin.

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -64,18 +63,17 @@ func arrivals(calls []rehearse.Call) figure {
 		all = append(all, b)
 	}
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind)) })
-	ends := tenths(len(all))
-	kinds, row := kindSeries(all, func(a arrival) rehearse.Kind { return a.kind }, len(ends))
+	each := tenths(all)
+	kinds, row := seriesOf(all, kinds, func(a arrival) rehearse.Kind { return a.kind }, len(each))
 	if i, is := row[rehearse.Given]; is {
 		kinds[i].Name = "got units"
 	}
 	var rows []string
-	from := 0
-	for i, end := range ends {
-		for _, b := range all[from:end] {
+	for i, part := range each {
+		for _, b := range part {
 			kinds[row[b.kind]].values[i]++
 		}
-		rows, from = append(rows, tenth(i, len(ends))), end
+		rows = append(rows, tenth(i, len(each)))
 	}
 	f := figure{Says: fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best that each was told.", count(int64(len(all)), "buyer", "buyers")), Legend: kinds}
 	f.SVG, f.Table = parts(rows, kinds, "Buyers by the order of their arrival. "+f.Says), partsTable("Buyers by arrival", "buyers", rows, kinds)
@@ -91,17 +89,16 @@ func (p *Page) drawFairness() (s section, ok bool) {
 	won := series{Name: "winners", Class: "c1"}
 	t := newTable("Winners by the time of their entries", "entries", ">number", ">winners", ">share")
 	var names []string
-	from := 0
-	parts := tenths(len(l.claims))
-	for i, end := range parts {
+	parts := tenths(l.claims)
+	for i, part := range parts {
 		n := int64(0)
-		for _, c := range l.claims[from:end] {
+		for _, c := range part {
 			if c.state != ledger.StateEntered {
 				n++
 			}
 		}
-		t.row(tenth(i, len(parts)), end-from, n, percent(float64(n)/float64(end-from)))
-		won.values, names, from = append(won.values, float64(n)), append(names, fmt.Sprint(i+1)), end
+		t.row(tenth(i, len(parts)), len(part), n, percent(float64(n)/float64(len(part))))
+		won.values, names = append(won.values, float64(n)), append(names, fmt.Sprint(i+1))
 	}
 	f := figure{Says: "Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. Whether an entry came early or late has no part in a draw: the numbers differ by chance alone.", Table: t}
 	f.SVG = columns(names, []series{won}, "winners, by tenth of the entries", "Winners by the time of their entries. "+f.Says)
@@ -118,14 +115,13 @@ func (p *Page) packetFairness() (s section, ok bool) {
 	t := newTable("Amounts by the order of the claims", "claims", ">packets", ">mean"+in, ">least"+in, ">most"+in)
 	mean := series{Name: "in the mean", Class: "c1"}
 	var rows []string
-	from := 0
-	parts := tenths(len(l.claims))
-	for i, end := range parts {
-		part := l.claims[from:end]
-		least, most := extremes(part)
+	parts := tenths(l.claims)
+	for i, part := range parts {
+		amount := func(a, b acceptance) int { return cmp.Compare(a.amount, b.amount) }
+		least, most := slices.MinFunc(part, amount).amount, slices.MaxFunc(part, amount).amount
 		t.row(tenth(i, len(parts)), len(part), l.red.Format(meanOf(part)), l.red.Format(least), l.red.Format(most))
 		mean.values = append(mean.values, float64(meanOf(part)))
-		rows, from = append(rows, fmt.Sprint(i+1)), end
+		rows = append(rows, fmt.Sprint(i+1))
 	}
 	all := meanOf(l.claims)
 	f := figure{Says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. What a packet holds is dealt before the sale, so that whoever comes early is sure of a packet, and of no larger one: the parts differ by chance alone.",
@@ -144,15 +140,6 @@ func meanOf(claims []acceptance) int64 {
 	}
 	n := int64(len(claims))
 	return (sum + n/2) / n
-}
-
-// extremes returns the least and the largest amount of a packet of some claims.
-func extremes(claims []acceptance) (least, most int64) {
-	least = math.MaxInt64
-	for _, c := range claims {
-		least, most = min(least, c.amount), max(most, c.amount)
-	}
-	return least, most
 }
 
 // tenth returns the name of one of ten or fewer parts.

@@ -53,6 +53,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count":   func(n any, noun string) string { return spec.Count(whole(n), noun) },
 	"grouped": func(n any) string { return spec.Grouped(whole(n)) },
 	"clock":   clock, "lasting": lasting, "micros": time.UnixMicro, "milliseconds": threshold.Milliseconds, "seconds": seconds, "sentence": sentence,
+	"terms": func(p *spec.Payment) rehearse.Terms { return rehearse.NewTerms(*p) },
 }).Parse(pageHTML))
 
 // whole converts a number of any type.
@@ -64,7 +65,7 @@ func (p *Page) Write(w io.Writer) error {
 	a := p.Audit
 	v := view{
 		Page: p, Style: template.CSS(pageCSS), StyleHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
-		Hours: hours(p.Sale), Ways: ways(p.Sale), Course: p.course(), Shards: p.shards(),
+		Course: p.course(), Shards: p.shards(),
 		Accounted: a.Sold+a.Held+a.Available+a.InFlight == a.Stock,
 	}
 	v.Good, v.Verdict = p.verdict()
@@ -87,8 +88,6 @@ type view struct {
 	Good      bool
 	Verdict   string
 	About     []fact
-	Hours     string
-	Ways      string
 	Course    []section // course of the sale
 	Shards    section
 	Accounted bool // each unit is somewhere
@@ -131,34 +130,4 @@ func (p *Page) verdict() (good bool, words string) {
 		return false, words
 	}
 	return true, sentence(strings.Join(right, "; "))
-}
-
-// hours describes the declared hours of a sale; "" if it has none.
-func hours(s spec.Sale) string {
-	var words []string
-	if !s.OpensAt.IsZero() {
-		words = append(words, "opens at "+clock(s.OpensAt))
-	}
-	if !s.ClosesAt.IsZero() {
-		words = append(words, "closes at "+clock(s.ClosesAt))
-	}
-	return strings.Join(words, ", ")
-}
-
-// ways describes how units are sold; "": to whoever asks first.
-func ways(s spec.Sale) string {
-	var ways []string
-	if s.Draw != nil {
-		ways = append(ways, "a draw")
-	}
-	if red := s.RedPacket; red != nil {
-		ways = append(ways, fmt.Sprintf("red packets of %s %s, split %s", red.Format(red.Total), red.Currency, red.Split))
-	}
-	if s.Payment != nil {
-		ways = append(ways, fmt.Sprintf("held until paid: %s", rehearse.NewTerms(*s.Payment)))
-	}
-	if n := len(s.Rules); n > 0 {
-		ways = append(ways, spec.Count(n, "rule"))
-	}
-	return strings.Join(ways, "; ")
 }

@@ -9,11 +9,7 @@ import (
 )
 
 // states are the states of claims, in the order of stacking.
-var states = []struct {
-	state ledger.ClaimState
-	name  string
-	class string
-}{
+var states = []category[ledger.ClaimState]{
 	{ledger.StateSold, "sold", "c1"}, {ledger.StateHeld, "held", "c4"}, {ledger.StateEntered, "entered, with no unit", "c3"},
 	{ledger.StateExpired, "expired", "c2"}, {ledger.StateCancelled, "cancelled", "c5"}, {ledger.StateRefunded, "refunded", "c6"},
 }
@@ -114,14 +110,7 @@ func (l *Ledger) soldSays(stock int64) string {
 
 // claimsFigure shows the times of accepted claims, by their state.
 func (l *Ledger) claimsFigure(w window) figure {
-	var all []series
-	row := map[ledger.ClaimState]int{}
-	for _, s := range states {
-		if l.States[s.state] > 0 {
-			row[s.state] = len(all)
-			all = append(all, series{Name: s.name, Class: s.class, values: make([]float64, w.n)})
-		}
-	}
+	all, row := seriesOf(l.claims, states, func(c acceptance) ledger.ClaimState { return c.state }, w.n)
 	for _, c := range l.claims {
 		if at := l.since(c.us); w.covers(at) {
 			all[row[c.state]].values[w.of(at)]++
@@ -132,12 +121,10 @@ func (l *Ledger) claimsFigure(w window) figure {
 		noun, accepted = "entries", "taken"
 	}
 	most := highest(all, w.n)
-	f := figure{Says: fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
-		spec.Grouped(int64(most)), offset(w.width, w.width), w.says), Legend: all}
+	says := fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
+		spec.Grouped(int64(most)), offset(w.width, w.width), w.says)
 	if len(all) > 1 {
-		f.Says += " The colours are what became of them."
+		says += " The colours are what became of them."
 	}
-	f.SVG = stacked(w.bins, all, fmt.Sprintf("%s per %s", noun, offset(w.width, w.width)), "Claims over time. "+f.Says)
-	f.Table = countsOver("Claims over time", w.bins, all)
-	return f
+	return stacked("Claims over time", says, w.bins, all, noun)
 }

@@ -27,9 +27,11 @@ import (
 func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.Build.metric())
-	host := &peers.Host{Log: s.Log}
+	host := &peers.Host{Log: s.HTTP.Log}
 	opened := make(chan struct{})
-	h := httpd.New(httpd.Config{Peers: host, Opened: opened, Tokens: s.Tokens, Certificates: s.Certificates, Address: s.Address, Hosts: s.Hosts, Connections: s.Connections, IdleTimeout: s.Idle, Followers: s.Followers, Log: s.Log, Metrics: registry})
+	cfg := s.HTTP
+	cfg.Peers, cfg.Opened, cfg.Metrics = host, opened, registry
+	h := httpd.New(cfg)
 	registry.MustRegister(h.Collectors()...)
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -45,8 +47,8 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	s.lack = h.Declare
 	s.serve = func(e hosted) {
 		p := httpd.Payments{
-			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.Env, Logger: s.Log}),
-			Webhook: payments.NewWebhook(e, s.Env, s.Log),
+			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.Env, Logger: s.HTTP.Log}),
+			Webhook: payments.NewWebhook(e, s.Env, s.HTTP.Log),
 		}
 		collectors := append(e.Collectors(), p.Checker.Collectors()...)
 		registry.MustRegister(collectors...)
@@ -56,7 +58,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 		owning, disown := context.WithCancel(owning)
 		executors.Go(func() {
 			if err := e.Run(owning); err != nil {
-				s.Log.Error("a sale is served no more", "sale", e.Sale(), "why", err)
+				s.HTTP.Log.Error("a sale is served no more", "sale", e.Sale(), "why", err)
 				s.mu.Lock()
 				failures = errors.Join(failures, err)
 				s.mu.Unlock()
@@ -96,7 +98,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	}
 	opening.Go(func() { s.keep(serving) }) // ended first: until then it may start checkers and executors
 	opening.Go(func() { s.open(serving); close(opened) })
-	checkers.Go(func() { access.Watch(serving, s.Log, clock.System(), s.reloaded()...) })
+	checkers.Go(func() { access.Watch(serving, s.HTTP.Log, clock.System(), s.reloaded()...) })
 	// Without a sale there is nothing to answer.
 	go func() { executors.Wait(); stop() }()
 	var adminErr error
@@ -108,7 +110,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	})
 	defer retiring()
 	s.named()
-	s.Log.Info("listening", "url", s.url(buyers), "admin", s.url(admin), "sales", len(first))
+	s.HTTP.Log.Info("listening", "url", s.url(buyers), "admin", s.url(admin), "sales", len(first))
 	err := h.Serve(serving, buyers)
 	stop()
 	opening.Wait()
@@ -117,7 +119,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	executors.Wait()
 	leave()
 	admins.Wait()
-	s.Log.Info("ended")
+	s.HTTP.Log.Info("ended")
 	return errors.Join(failures, err, adminErr)
 }
 
@@ -131,7 +133,7 @@ func (b Build) metric() prometheus.Collector {
 
 // url returns the URL of a listener.
 func (s *Server) url(l net.Listener) string {
-	if s.Certificates.Server() {
+	if s.HTTP.Certificates.Server() {
 		return "https://" + Reached(l)
 	}
 	return "http://" + Reached(l)
@@ -140,26 +142,26 @@ func (s *Server) url(l net.Listener) string {
 // named warns of a certificate that is not valid for the address published to other processes:
 // they reject it.
 func (s *Server) named() {
-	if !s.Certificates.Server() {
+	if !s.HTTP.Certificates.Server() {
 		return
 	}
-	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.Address, "https://"))
+	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.HTTP.Address, "https://"))
 	if err == nil {
-		err = s.Certificates.Names(host)
+		err = s.HTTP.Certificates.Names(host)
 	}
 	if err != nil {
-		s.Log.Warn("the certificate does not name the host under which others reach this process, and they will refuse it",
-			"address", s.Address, "why", err, "remedy", "have the certificate name it, or say --advertise with a host that it names")
+		s.HTTP.Log.Warn("the certificate does not name the host under which others reach this process, and they will refuse it",
+			"address", s.HTTP.Address, "why", err, "remedy", "have the certificate name it, or say --advertise with a host that it names")
 	}
 }
 
 // reloaded returns the files that are reread while the server runs.
 func (s *Server) reloaded() (all []access.Reloaded) {
-	if s.Tokens != nil {
-		all = append(all, s.Tokens)
+	if s.HTTP.Tokens != nil {
+		all = append(all, s.HTTP.Tokens)
 	}
-	if s.Certificates != nil {
-		all = append(all, s.Certificates)
+	if s.HTTP.Certificates != nil {
+		all = append(all, s.HTTP.Certificates)
 	}
 	return all
 }
@@ -198,7 +200,7 @@ func (s *Server) retire(h *httpd.Server) {
 	var left atomic.Int64
 	for _, e := range s.all() {
 		all.Go(func() {
-			n := e.Retire(bound, func(n int) { s.Log.Info("giving shards to other processes", "sale", e.Sale(), "left", n) })
+			n := e.Retire(bound, func(n int) { s.HTTP.Log.Info("giving shards to other processes", "sale", e.Sale(), "left", n) })
 			left.Add(int64(n))
 		})
 	}

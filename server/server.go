@@ -18,14 +18,13 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
 	"salectl/executor"
-	"salectl/executor/httpd/access"
+	"salectl/executor/httpd"
 	"salectl/executor/ownership"
 	"salectl/executor/payments"
 	"salectl/executor/peers"
@@ -38,19 +37,12 @@ import (
 	"salectl/units"
 )
 
-// Config configures a Server.
+// Config configures a Server. Sales, Peers, Opened and Metrics of the HTTP server are set by Run.
 type Config struct {
-	Log          *slog.Logger
-	Address      string               // address for buyers, as published to other processes
-	Standby      bool                 // own no shard
-	Hosts        []string             // names in the addresses of the command line
-	Connections  int                  // maximum number of connections of buyers
-	Followers    int                  // maximum number of followers of feeds
-	Idle         time.Duration        // time for which an idle connection is kept
-	Tokens       *access.Tokens       // nil: no token is required
-	Certificates *access.Certificates // nil: no TLS
-	Build        Build
-	Env          payments.Lookup
+	HTTP    httpd.Config
+	Standby bool // own no shard
+	Build   Build
+	Env     payments.Lookup
 
 	// Open opens the store of a sale.
 	Open func(spec.Sale, *slog.Logger) (*backends.Store, error)
@@ -66,7 +58,11 @@ type Config struct {
 }
 
 // Build describes the build of the program.
-type Build struct{ Version, Commit, Go string }
+type Build struct {
+	Version string `json:"version"` // a tag, or "devel"
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+}
 
 // Server serves sales: an executor for each of them behind one HTTP server.
 type Server struct {
@@ -87,8 +83,8 @@ type Server struct {
 // New returns a server that serves nothing yet. From now on SIGHUP makes it read the sale
 // files, and no longer ends the process. The caller must call Close.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, stores: backends.Stores{Logger: cfg.Log, Opener: cfg.Open}, hup: make(chan os.Signal, 1)}
-	s.keeper = reload.New(served{s}, cfg.Log, lackOf)
+	s := &Server{Config: cfg, stores: backends.Stores{Logger: cfg.HTTP.Log, Opener: cfg.Open}, hup: make(chan os.Signal, 1)}
+	s.keeper = reload.New(served{s}, cfg.HTTP.Log, lackOf)
 	signal.Notify(s.hup, syscall.SIGHUP)
 	return s
 }
@@ -132,9 +128,13 @@ func (s *Server) prepare(ctx context.Context, sale spec.Sale) (hosted, error) {
 	}
 	s.differs(sale, actual)
 	return hosted{executor.New(executor.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.Address,
-		Users: UsersOf(sale), Clock: clock.System(), Logger: s.Log,
-		Dial: peers.Dialer(peers.Config{Sale: sale.Name, Token: s.Tokens.Shown, TLS: s.Certificates.Client, Secure: s.Certificates.Server(), Log: s.Log}), Version: s.Build.Version, Standby: s.Standby, Key: key,
+		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.HTTP.Address,
+		Users: UsersOf(sale), Clock: clock.System(), Logger: s.HTTP.Log,
+		Dial: peers.Dialer(peers.Config{
+			Sale: sale.Name, Token: s.HTTP.Tokens.Shown, TLS: s.HTTP.Certificates.Client,
+			Secure: s.HTTP.Certificates.Server(), Log: s.HTTP.Log,
+		}),
+		Version: s.Build.Version, Standby: s.Standby, Key: key,
 	}), store}, nil
 }
 
@@ -148,7 +148,7 @@ func (s *Server) ready(ctx context.Context, store *backends.Store, sale spec.Sal
 		return nil, nil, notApplied(sale, actual)
 	}
 	for _, f := range actual.Faults() { // not refused: a live sale is safe in its ledger
-		s.Log.Warn("a lock node is not set up as it must be", "sale", sale.Name, "node", f.Node, "why", f.Why)
+		s.HTTP.Log.Warn("a lock node is not set up as it must be", "sale", sale.Name, "node", f.Node, "why", f.Why)
 	}
 	if err := ownership.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
 		return nil, nil, fmt.Errorf("sale %s cannot be served: %w", sale.Name, err)
@@ -161,7 +161,7 @@ func (s *Server) ready(ctx context.Context, store *backends.Store, sale spec.Sal
 		return nil, nil, err
 	}
 	if draw, missing := units.DrawKey(sale, s.Env); missing != nil {
-		s.Log.Warn("the key of the draw is not here; draw reveal needs it", "sale", sale.Name, "error", missing)
+		s.HTTP.Log.Warn("the key of the draw is not here; draw reveal needs it", "sale", sale.Name, "error", missing)
 	} else if err := apply.FitsDraw(actual.Sale, draw); err != nil && draw != nil {
 		return nil, nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Server) ready(ctx context.Context, store *backends.Store, sale spec.Sal
 
 func (s *Server) read(ctx context.Context, store *backends.Store, name string) (*planner.Actual, error) {
 	cfg := s.Planning(store)
-	cfg.Logger = s.Log
+	cfg.Logger = s.HTTP.Log
 	return current.Read(ctx, cfg.Backends, name)
 }
 
@@ -199,9 +199,9 @@ func (s *Server) differs(sale spec.Sale, actual *planner.Actual) {
 	actual.KeepUnits() // the file of the payloads may be elsewhere
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
-		s.Log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
+		s.HTTP.Log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
 	case len(plan.Payload) > 0: // other actions are no difference
-		s.Log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
+		s.HTTP.Log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", s.Complete("'salectl plan' shows the difference", sale.Name))
 	}
 }

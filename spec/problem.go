@@ -12,17 +12,18 @@ import (
 
 // Problem is one problem of a document, with its remedy.
 type Problem struct {
-	File string // name given by the user; "<stdin>" for standard input
+	File string `json:"file"` // name given by the user; "<stdin>" for standard input
 
 	// Line and Column begin at 1; a column is a character, not a byte. Both are 0 for a
 	// problem of the whole file, such as a missing one.
-	Line, Column int
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
 
-	Source  string // offending line without its end; secrets are masked
-	Message string // one sentence without a full stop
-	Remedy  string // sentences
+	Source  string `json:"-"`                // offending line without its end; secrets are masked
+	Message string `json:"message"`          // one sentence without a full stop
+	Remedy  string `json:"remedy,omitempty"` // sentences
 
-	Cause error // error of the operating system, if any
+	Cause error `json:"-"` // error of the operating system, if any
 }
 
 // Error returns file:line:column and the message in one line.

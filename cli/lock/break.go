@@ -14,7 +14,10 @@ import (
 // Break removes exactly the holdings of a key that were read, and reads the nodes again.
 // asked: a person was asked in between.
 func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []HeldBy, asked bool) Broken {
-	r := Broken{ID: id, asked: asked, Nodes: len(nodes), seen: seen}
+	r := Broken{
+		ID: id, Name: id.String(), asked: asked, Nodes: len(nodes), seen: seen,
+		Removed: []OfNode{}, Changed: []OfNode{}, Failed: []OfNode{},
+	}
 	r.remove(ctx, nodes)
 	after := Read(ctx, nodes, key)
 	r.compare(after, Held(after, func(found string) (ID, bool) { return id, found == key }))
@@ -23,32 +26,27 @@ func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []H
 
 // Broken is the result of breaking a lock.
 type Broken struct {
-	ID      ID
-	asked   bool      // a person was asked between read and removal
-	Nodes   int       // number of nodes
-	Removed []Removed // removed holdings
-	Changed []Changed // changed before their removal
-	Failed  []Failed  // state unknown
-	seen    []HeldBy  // holders before the removal
-	held    []HeldBy  // holders after the removal
+	ID      ID       `json:"-"`
+	Name    string   `json:"name"`    // of ID
+	Nodes   int      `json:"-"`       // number of nodes
+	Removed []OfNode `json:"removed"` // removed holdings
+	Changed []OfNode `json:"changed"` // changed before their removal
+	Failed  []OfNode `json:"failed"`  // state unknown
+	asked   bool     // a person was asked between read and removal
+	seen    []HeldBy // holders before the removal
+	held    []HeldBy // holders after the removal
 }
 
-// Removed is a holding that was removed.
-type Removed struct {
+// OfNode is what became of a holding on one node.
+type OfNode struct {
 	Node   string `json:"node"`
-	Holder string `json:"holder"`
+	Holder string `json:"holder,omitempty"` // of a holding that was removed
+	Now    string `json:"now,omitempty"`    // clause about one that had changed
+	Error  string `json:"error,omitempty"`  // of a node that did not answer
 }
 
-// Changed is a holding that had changed before its removal.
-type Changed struct {
-	Node string `json:"node"`
-	Now  string `json:"now"` // clause
-}
-
-// Failed is a node that did not answer.
-type Failed struct {
-	Node  string `json:"node"`
-	Error string `json:"error"`
+func sortByNode(all []OfNode) {
+	slices.SortFunc(all, func(a, b OfNode) int { return strings.Compare(a.Node, b.Node) })
 }
 
 // remove removes on each node exactly the holding that was read there.
@@ -57,11 +55,11 @@ func (r *Broken) remove(ctx context.Context, nodes []quorum.Node) {
 	var asked sync.WaitGroup
 	for _, n := range nodes {
 		for _, lock := range r.seen {
-			i := slices.IndexFunc(lock.On, func(on OnNode) bool { return on.Node == n.Name() })
+			i := slices.IndexFunc(lock.Nodes, func(on OnNode) bool { return on.Name == n.Name() })
 			if i < 0 {
 				continue
 			}
-			h := lock.On[i].Holding
+			h := lock.Nodes[i].Holding
 			asked.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 				defer cancel()
@@ -70,18 +68,18 @@ func (r *Broken) remove(ctx context.Context, nodes []quorum.Node) {
 				defer mu.Unlock()
 				switch {
 				case err != nil:
-					r.Failed = append(r.Failed, Failed{n.Name(), NodeWords(n.Name(), err)})
+					r.Failed = append(r.Failed, OfNode{Node: n.Name(), Error: NodeWords(n.Name(), err)})
 				case freed == 0:
-					r.Changed = append(r.Changed, Changed{Node: n.Name()})
+					r.Changed = append(r.Changed, OfNode{Node: n.Name()})
 				default:
-					r.Removed = append(r.Removed, Removed{n.Name(), lock.Holder})
+					r.Removed = append(r.Removed, OfNode{Node: n.Name(), Holder: lock.Holder})
 				}
 			})
 		}
 	}
 	asked.Wait()
-	slices.SortFunc(r.Removed, func(a, b Removed) int { return strings.Compare(a.Node, b.Node) })
-	slices.SortFunc(r.Changed, func(a, b Changed) int { return strings.Compare(a.Node, b.Node) })
+	sortByNode(r.Removed)
+	sortByNode(r.Changed)
 }
 
 // compare determines changes from the holdings after the removal, and the nodes that do not
@@ -92,18 +90,18 @@ func (r *Broken) compare(read []Node, held []HeldBy) {
 		r.Changed[i].Now = nowText(holdingOn(r.seen, was.Node), holdingOn(r.held, was.Node))
 	}
 	for _, n := range read {
-		known := slices.ContainsFunc(r.Failed, func(f Failed) bool { return f.Node == n.Name })
+		known := slices.ContainsFunc(r.Failed, func(f OfNode) bool { return f.Node == n.Name })
 		if n.Err != nil && !known {
-			r.Failed = append(r.Failed, Failed{n.Name, NodeWords(n.Name, n.Err)})
+			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: n.Error})
 		}
 	}
-	slices.SortFunc(r.Failed, func(a, b Failed) int { return strings.Compare(a.Node, b.Node) })
+	sortByNode(r.Failed)
 }
 
 func holdingOn(locks []HeldBy, node string) quorum.Holding {
 	for _, lock := range locks {
-		for _, on := range lock.On {
-			if on.Node == node {
+		for _, on := range lock.Nodes {
+			if on.Name == node {
 				return on.Holding
 			}
 		}
@@ -142,7 +140,7 @@ func (r *Broken) Err() (remedy string, err error) {
 		still := 0
 		for _, now := range r.held {
 			if now.token() == lock.token() {
-				still = len(now.On)
+				still = len(now.Nodes)
 			}
 		}
 		switch {

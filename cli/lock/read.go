@@ -49,11 +49,14 @@ func (id ID) Key(uid string) string {
 
 // Node are the locks on one lock node.
 type Node struct {
-	Name      string
-	Err       error // why the rest is empty
-	asked     quorum.NodeInfo
-	Holdings  []quorum.Holding
-	VotesFrom time.Time // end of the node's abstention from votes on named locks; zero: it votes
+	Name      string    `json:"name"`
+	Up        bool      `json:"up"`
+	Error     string    `json:"error,omitempty"`
+	VotesFrom time.Time `json:"votesFrom,omitzero"` // end of the node's abstention from votes on named locks; zero: it votes
+
+	Holdings []quorum.Holding `json:"-"`
+	Err      error            `json:"-"` // why the rest is empty
+	asked    quorum.NodeInfo
 }
 
 // Read reads the keys with a prefix from all nodes concurrently.
@@ -79,7 +82,7 @@ func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.C
 			err = unfitNode{quorum.Fault{Node: n.Name(), Why: asked.Info.Unfit}}
 		}
 		asked.Err = err
-		return Node{Name: n.Name(), Err: err, asked: asked}
+		return Node{Name: n.Name(), Error: NodeWords(n.Name(), err), Err: err, asked: asked}
 	}
 	if asked.Err != nil {
 		return failed(asked.Err)
@@ -92,53 +95,56 @@ func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.C
 	if err != nil {
 		return failed(err)
 	}
-	read := Node{Name: n.Name(), Holdings: holdings, asked: asked}
+	read := Node{Name: n.Name(), Up: true, Holdings: holdings, asked: asked}
 	if marker.Good && marker.VotesFrom.After(asked.Info.Time) {
-		read.VotesFrom = marker.VotesFrom
+		read.VotesFrom = marker.VotesFrom.UTC()
 	}
 	return read
 }
 
 // HeldBy is one lock of one holder, over all nodes.
 type HeldBy struct {
-	ID     ID
-	Holder string
-	On     []OnNode // in the order of the nodes
-	// Left is the time until no majority of the nodes promises it, 0 if none does.
-	Left time.Duration
+	ID     ID     `json:"-"`
+	Name   string `json:"name"` // of ID
+	Holder string `json:"holder"`
+	Held   bool   `json:"held"` // a majority of the nodes has promised it
+	// LeftSeconds is the time until no majority promises it, 0 if none does.
+	LeftSeconds float64 `json:"leftSeconds"`
+	// HeartbeatAgeSeconds is the time since the holder's last renewal, by the clock of the node
+	// that received it last: every renewal sets the expiry anew. It is nil if no note of the
+	// holder has a ttl.
+	HeartbeatAgeSeconds *float64 `json:"heartbeatAgeSeconds"`
+	Nodes               []OnNode `json:"nodes"` // that have promised it, in their order
 }
 
 // OnNode is a lock on one node.
 type OnNode struct {
-	Node    string
-	Holding quorum.Holding
+	Name        string         `json:"name"`
+	LeftSeconds float64        `json:"leftSeconds"`
+	Holding     quorum.Holding `json:"-"`
 }
 
 // token returns the token of the holder, which is equal on all nodes.
-func (l HeldBy) token() string { return l.On[0].Holding.Token }
+func (l HeldBy) token() string { return l.Nodes[0].Holding.Token }
 
-// Beat returns the time since the holder's last renewal, by the clock of the node that
-// received it last: every renewal sets the expiry anew. It returns false if no note of the
-// holder has a ttl.
-func (l HeldBy) Beat() (time.Duration, bool) {
-	latest, known := time.Duration(0), false
-	for _, on := range l.On {
-		note, ok := quorum.ParseNote(on.Holding.Note)
-		if !ok || note.TTL <= 0 {
-			continue
-		}
-		if age := max(0, note.TTL-on.Holding.Left); !known || age < latest {
-			latest, known = age, true
-		}
+// add adds the holding of a node.
+func (l *HeldBy) add(node string, h quorum.Holding) {
+	l.Nodes = append(l.Nodes, OnNode{node, h.Left.Seconds(), h})
+	note, ok := quorum.ParseNote(h.Note)
+	if !ok || note.TTL <= 0 {
+		return
 	}
-	return latest, known
+	age := max(0, note.TTL-h.Left).Seconds()
+	if l.HeartbeatAgeSeconds == nil || age < *l.HeartbeatAgeSeconds {
+		l.HeartbeatAgeSeconds = &age
+	}
 }
 
 // Held combines the holdings of all nodes. name returns the lock of a key, and false for
 // other keys.
 func Held(read []Node, name func(key string) (ID, bool)) []HeldBy {
 	type claim struct{ key, token string }
-	var locks []HeldBy
+	locks := []HeldBy{}
 	at := map[claim]int{}
 	for _, n := range read {
 		for _, h := range n.Holdings {
@@ -150,28 +156,29 @@ func Held(read []Node, name func(key string) (ID, bool)) []HeldBy {
 			if !known {
 				i = len(locks)
 				at[claim{h.Key, h.Token}] = i
-				locks = append(locks, HeldBy{ID: id, Holder: holderName(h)})
+				locks = append(locks, HeldBy{ID: id, Name: id.String(), Holder: holderName(h)})
 			}
-			locks[i].On = append(locks[i].On, OnNode{n.Name, h})
+			locks[i].add(n.Name, h)
 		}
 	}
 	for i := range locks {
-		locks[i].Left = majorityLeft(locks[i].On, len(read)/2+1)
+		locks[i].LeftSeconds = majorityLeft(locks[i].Nodes, len(read)/2+1)
+		locks[i].Held = locks[i].LeftSeconds > 0
 	}
 	slices.SortStableFunc(locks, func(a, b HeldBy) int {
 		return cmp.Or(cmp.Compare(a.ID.Sale, b.ID.Sale), cmp.Compare(a.ID.Name, b.ID.Name),
-			cmp.Compare(a.ID.Shard, b.ID.Shard), cmp.Compare(b.Left, a.Left))
+			cmp.Compare(a.ID.Shard, b.ID.Shard), cmp.Compare(b.LeftSeconds, a.LeftSeconds))
 	})
 	return locks
 }
 
-func majorityLeft(on []OnNode, majority int) time.Duration {
+func majorityLeft(on []OnNode, majority int) float64 {
 	if len(on) < majority {
 		return 0
 	}
-	lefts := make([]time.Duration, len(on))
+	lefts := make([]float64, len(on))
 	for i, o := range on {
-		lefts[i] = o.Holding.Left
+		lefts[i] = o.LeftSeconds
 	}
 	slices.Sort(lefts)
 	return lefts[len(lefts)-majority]

@@ -27,12 +27,12 @@ func TestHeldLocks(t *testing.T) {
 			if len(locks) != 1 {
 				t.Fatalf("there are %d locks", len(locks))
 			}
-			beat, known := locks[0].Beat()
-			if !known {
-				beat = -1
+			beat := time.Duration(-1)
+			if age := locks[0].HeartbeatAgeSeconds; age != nil {
+				beat = time.Duration(*age * float64(time.Second))
 			}
-			if locks[0].Left != test.left || beat != test.beat {
-				t.Errorf("%v left and a heartbeat %v old, want %v and %v", locks[0].Left, beat, test.left, test.beat)
+			if left := time.Duration(locks[0].LeftSeconds * float64(time.Second)); left != test.left || beat != test.beat {
+				t.Errorf("%v left and a heartbeat %v old, want %v and %v", locks[0].LeftSeconds, beat, test.left, test.beat)
 			}
 		})
 	}

@@ -172,18 +172,17 @@ func mdShorten(sections []mdSection, texts []string, room int) string {
 	for i, s := range sections {
 		rest -= least[i]
 		text := texts[i]
+		if least[i] > room {
+			text, whole = "", append(whole, s.sale)
+		}
 		for _, most := range []int{400, mdFew, 0} {
-			if mdLength(text) <= room-rest {
+			if mdLength(text) <= max(room-rest, least[i]) {
 				break
 			}
 			text = s.write(most)
 		}
 		length := mdLength(text)
-		switch {
-		case length > room:
-			text, length, whole = "", 0, append(whole, s.sale)
-		case text == texts[i]:
-		case length == least[i]:
+		if length == least[i] && text != texts[i] {
 			partly = append(partly, s.sale)
 		}
 		general = general || s.sale == "" && text != texts[i]

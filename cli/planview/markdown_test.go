@@ -2,7 +2,6 @@ package planview
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,13 +105,14 @@ func TestMarkdownOfUnpaidClaims(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		before, after int64
-		want          []string
+		want          string
 	}{
-		"other":   {20, 5, []string{"A user with 5 claims cancelled or expired may claim no more."}},
-		"one":     {20, 1, []string{"A user with 1 claim cancelled or expired may claim no more."}},
-		"as much": {20, 20, nil},
+		"other":   {20, 5, "- A user with 5 claims cancelled or expired may claim no more.\n"},
+		"one":     {20, 1, "- A user with 1 claim cancelled or expired may claim no more.\n"},
+		"as much": {20, 20, "- Nothing.\n"},
 	} {
-		if got := changeNoticed(unpaid(c.before), unpaid(c.after)); !slices.Equal(got, c.want) {
+		plan := &planner.Plan{Actions: []planner.Action{{Address: "sale/a", Action: planner.Update, Before: unpaid(c.before), After: unpaid(c.after)}}}
+		if got := noticed(plan); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -1,12 +1,15 @@
 package planview
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"salectl/backends/ledger"
 	"salectl/cli/terminal"
@@ -74,7 +77,9 @@ func (g *Page) marker() string {
 var pageText string
 
 var planTemplate = template.Must(template.New("").Funcs(template.FuncMap{
-	"code": mdCode, "fence": mdFence, "join": strings.Join, "nothingToDo": NothingToDo, "noticed": noticed, "phase": mdPhase,
+	"code": mdCode, "fence": mdFence, "join": strings.Join, "nothingToDo": NothingToDo, "phase": mdPhase,
+	"count": spec.Count[int64], "grouped": spec.Grouped[int64], "minus": func(a, b int64) int64 { return a - b },
+	"equal": reflect.DeepEqual, "holdFor": holdFor, "holdTerms": holdTerms, "declared": declared, "hour": planner.TimeText,
 	"digest": func(d ledger.Hash) string { return mdCode(d.String()[:12]) },
 }).Parse(pageText))
 
@@ -210,6 +215,8 @@ type planSection struct {
 	Sale   spec.Sale
 	Plan   *planner.Plan // nil: there is none, see Trouble
 	Labels []string
+	// Noticed is what buyers notice.
+	Noticed string
 
 	Trouble, Facts, Warnings, Resources []string
 }
@@ -223,6 +230,7 @@ func (part part) text(most int) string {
 		s.Trouble = troubleLines(part.trouble, few)
 	} else {
 		s.Sale.Name, s.Sale.Labels = plan.Sale, plan.Labels
+		s.Noticed = noticed(plan)
 		s.Facts = facts(plan, few)
 		for _, w := range plan.Warnings {
 			s.Warnings = append(s.Warnings, mdLines("! "+w)...)
@@ -242,6 +250,45 @@ func (part part) text(most int) string {
 		s.Labels = append(s.Labels[:mostLabels], fmt.Sprintf("and %d more", more))
 	}
 	return executed("sale", s)
+}
+
+// noticed describes what buyers notice of a plan, as a list.
+func noticed(plan *planner.Plan) string {
+	for _, a := range plan.Actions {
+		if strings.HasPrefix(a.Address, "sale/") {
+			return cmp.Or(executed("noticed", a), "- Nothing.\n")
+		}
+	}
+	if plan.Kind == planner.KindDestroy {
+		return "- Nothing: the sale has ended, and what it has left behind is removed.\n"
+	}
+	return fmt.Sprintf("- What generation %d has declared, where it is not in force yet.\n", plan.Generation)
+}
+
+// mdPhase formats a phase in a sentence. A saved plan may have any text as its phase.
+func mdPhase(phase string) string {
+	if phase == "" || strings.Trim(phase, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return mdCode(phase)
+	}
+	return phase
+}
+
+// declared returns the declaration in attributes. A saved plan may have none.
+func declared(a *planner.Attributes) spec.Sale {
+	return *cmp.Or(cmp.Or(a, new(planner.Attributes)).Sale, new(spec.Sale))
+}
+
+// holdFor returns the time for which claims are held, as in a plan.
+func holdFor(p *spec.Payment) string { return spec.FormatTerm(time.Duration(p.HoldFor)) }
+
+// holdTerms returns a payment with the options of its holds alone.
+func holdTerms(p *spec.Payment) spec.Payment {
+	if p == nil {
+		return spec.Payment{}
+	}
+	terms := *p
+	terms.UnpaidPerUser, terms.Check, terms.Webhook = 0, nil, nil
+	return terms
 }
 
 // factLabels are labels for the attributes that identify a sale to people.

@@ -15,17 +15,32 @@ import (
 // An unlocked one was left by a process that died, and the next process removes it: it may be
 // as large as the ledger.
 
-// MoveTemp calls move to give a temporary file its final name. The file stays locked
-// meanwhile.
-func MoveTemp(f *os.File, move func() error) error {
-	if err := closeToMove(f); err != nil {
+// Save writes a file durably: to a temporary file, which is synced, and to which publish gives
+// the final name. sync is that of os.File; tests replace it.
+func Save(path string, sync, write func(*os.File) error, publish func(temp string) error) error {
+	temp, err := CreateTemp(path)
+	if err != nil {
 		return err
 	}
-	return move()
+	defer temp.Close()
+	defer os.Remove(temp.Name()) // fails harmlessly once the file has its final name
+	for _, step := range []func(*os.File) error{write, sync, closeToMove} {
+		if err := step(temp); err != nil {
+			return err
+		}
+	}
+	if err := publish(temp.Name()); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path)) // makes the name durable
+	if err != nil {
+		return err
+	}
+	return errors.Join(sync(folder), folder.Close())
 }
 
 // CreateTemp returns a new temporary file for path, after removing those left by processes
-// that died. The caller closes it after MoveTemp.
+// that died.
 func CreateTemp(path string) (*os.File, error) {
 	RemoveTemps(path)
 	for {

@@ -99,55 +99,21 @@ type exporter struct {
 // SHA-256 of the file, which the manifest has too. An existing file with the same bytes counts
 // as written. The file is readable by its owner only, as temporary files are, since it has all
 // users and the keys of their requests.
-func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) (digest []byte, err error) {
-	err = x.create(path, "exporting", func(to io.Writer) (err error) {
-		digest, err = e.Write(ctx, logs, to)
+func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
+	var sum []byte
+	err := files.Save(path, x.sync, func(temp *os.File) (err error) {
+		sum, err = e.Write(ctx, logs, temp)
 		return err
 	}, func(temp string) error {
-		if err := checkExport(ctx, logs, temp, digest, e); err != nil {
+		if err := checkExport(ctx, logs, temp, sum, e); err != nil {
 			return err
 		}
-		switch has, err := digestOf(path); {
-		case err == nil && !bytes.Equal(has, digest):
-			return inTheWay(path)
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("exporting: %w", err)
-		}
-		return nil
+		return publish(temp, path, sum)
 	})
 	if err != nil {
-		return digest, err
+		return sum, fmt.Errorf("exporting: %w", err)
 	}
-	return digest, x.manifest(path, digest)
-}
-
-// create writes a file, syncs it, checks it under its temporary name, and renames it. It
-// replaces an existing file, even one with the same bytes, since that may not be synced. doing
-// names the work in errors.
-func (x exporter) create(path, doing string, write func(io.Writer) error, check func(temp string) error) error {
-	temp, err := files.CreateTemp(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	defer temp.Close()
-	defer os.Remove(temp.Name()) // fails harmlessly after the rename
-	if err := write(temp); err != nil {
-		return err
-	}
-	if err := x.sync(temp); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	if err := check(temp.Name()); err != nil {
-		return err
-	}
-	if err := files.MoveTemp(temp, func() error { return os.Rename(temp.Name(), path) }); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return errors.Join(x.sync(folder), folder.Close()) // makes the name durable
+	return sum, x.manifest(path, sum)
 }
 
 // checkExport folds the file as it is on disk.
@@ -164,7 +130,7 @@ func checkExport(ctx context.Context, logs ledger.Logs, path string, digest []by
 func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
 	digest := sha256.New()
 	if err := export.Write(ctx, logs, e.sale, e.log, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
+		return nil, err
 	}
 	return digest.Sum(nil), nil
 }
@@ -181,6 +147,18 @@ func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, pl
 		return fmt.Errorf("reading the export back from %s, check the disk: %w", place, err)
 	}
 	return nil
+}
+
+// publish renames a synced file to its final name. It replaces an existing file with the same
+// bytes, since that file may not be synced.
+func publish(temp, path string, digest []byte) error {
+	switch has, err := digestOf(path); {
+	case err == nil && !bytes.Equal(has, digest):
+		return inTheWay(path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return os.Rename(temp, path)
 }
 
 func digestOf(path string) ([]byte, error) {
@@ -229,14 +207,17 @@ func (x exporter) manifest(export string, digest []byte) error {
 	if err := CheckManifest(export); err != nil {
 		return err
 	}
-	return x.create(files.ManifestPath(export), "writing the manifest", func(to io.Writer) error {
+	path := files.ManifestPath(export)
+	err := files.Save(path, x.sync, func(temp *os.File) error {
 		// sha256sum escapes a name with a line break or a backslash only in a line that begins
 		// with a backslash; here that is not needed.
-		if _, err := fmt.Fprintf(to, "%x  %s\n", digest, filepath.Base(export)); err != nil {
-			return fmt.Errorf("writing the manifest: %w", err)
-		}
-		return nil
-	}, func(string) error { return nil })
+		_, err := fmt.Fprintf(temp, "%x  %s\n", digest, filepath.Base(export))
+		return err
+	}, func(temp string) error { return os.Rename(temp, path) })
+	if err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	return nil
 }
 
 // A manifest records the digest of an export beside it, so that a recipient of both can verify
