@@ -109,10 +109,8 @@ func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
 // carryOut applies a plan.
 func (p *program) carryOut(ctx context.Context, cfg apply.Config, sale spec.Sale, plan *planner.Plan, asJSON bool, view applyView) error {
 	if plan.Empty() {
-		if plan.Kind == planner.KindPhase {
-			if _, err := apply.Confirm(ctx, cfg, plan); err != nil {
-				return err
-			}
+		if _, err := apply.Run(ctx, cfg, plan); err != nil { // the phase may have changed
+			return err
 		}
 		view.Unchanged(plan)
 		return nil

@@ -1,6 +1,5 @@
 // Package apply carries out plans. Run brings a sale to its newest generation or reveals a draw,
-// Confirm verifies a phase, Destroy exports a sale and deletes it, and Purge deletes the copy of
-// a rehearsal.
+// Destroy exports a sale and deletes it, and Purge deletes the copy of a rehearsal.
 //
 // The package guarantees:
 //   - An execution may be killed at any point and may run beside others; a later run completes
