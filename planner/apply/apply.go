@@ -114,7 +114,7 @@ func (x *execution) enter() {
 	x.begin(readingSale)
 	x.readSale()
 	for {
-		switch x.standing() {
+		switch x.plan.Standing(x.intent, x.sale) {
 		case planner.IsDue:
 			x.storeUnits()
 			if x.appendPlanned() {
@@ -176,6 +176,3 @@ func (x *execution) appendPlanned() bool {
 
 // againPause is the wait before an unstored create is sent again.
 const againPause = 50 * time.Millisecond
-
-// standing compares the log, read to its end, with the plan.
-func (x *execution) standing() planner.Standing { return x.plan.Standing(x.intent, x.sale) }
