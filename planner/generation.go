@@ -116,7 +116,9 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 // paymentOf converts a declared payment to that of the shards' settings.
 func paymentOf(p spec.Payment) *pb.Payment {
 	return &pb.Payment{
-		HoldForUs: time.Duration(p.HoldFor).Microseconds(), GraceUs: time.Duration(p.Grace).Microseconds(), ExtendByUs: time.Duration(p.ExtendBy).Microseconds(), Late: pb.Payment_Late(pb.Payment_Late_value[strings.ToUpper(string(p.Late))]),
+		HoldForUs: time.Duration(p.HoldFor).Microseconds(), GraceUs: time.Duration(p.Grace).Microseconds(),
+		ExtendByUs:    time.Duration(p.ExtendBy).Microseconds(),
+		Late:          pb.Payment_Late(pb.Payment_Late_value[strings.ToUpper(string(p.Late))]),
 		UnpaidPerUser: p.UnpaidPerUser,
 	}
 }
@@ -129,7 +131,8 @@ func paymentShown(p *pb.Payment) *spec.Payment {
 	}
 	us := func(n int64) spec.Duration { return spec.Duration(n) * spec.Duration(time.Microsecond) }
 	return &spec.Payment{
-		HoldFor: us(p.GetHoldForUs()), Grace: us(p.GetGraceUs()), ExtendBy: us(p.GetExtendByUs()), Late: spec.Late(strings.ToLower(p.GetLate().String())),
+		HoldFor: us(p.GetHoldForUs()), Grace: us(p.GetGraceUs()), ExtendBy: us(p.GetExtendByUs()),
+		Late:          spec.Late(strings.ToLower(p.GetLate().String())),
 		UnpaidPerUser: p.GetUnpaidPerUser(),
 	}
 }
