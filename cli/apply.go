@@ -117,10 +117,8 @@ func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
 // people. For an empty plan, say receives nil; "" stands for no text.
 func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.Plan, asJSON bool, say func(*apply.Result) string) error {
 	if plan.Empty() {
-		if plan.Kind == planner.KindPhase {
-			if _, err := apply.Confirm(ctx, cfg, plan); err != nil {
-				return err
-			}
+		if _, err := apply.Run(ctx, cfg, plan); err != nil { // the phase may have changed
+			return err
 		}
 		p.applied(plan, nil, asJSON, say)
 		return nil

@@ -13,33 +13,13 @@ import (
 // first of them. From zero limits, and from limits dealt by spec.Shares, the result equals
 // spec.Shares.
 func raise(limits []int64, delta int64) []int64 {
-	// The highest level to which all limits below it can be filled.
-	low := slices.Min(limits)
-	level := search(low, low+delta+1, func(level int64) bool { return below(limits, level, delta) > delta }) - 1
-	add, left := make([]int64, len(limits)), delta
+	mirrored, enough := make([]int64, len(limits)), make([]int64, len(limits))
 	for i, limit := range limits {
-		add[i] = max(0, level-limit)
-		left -= add[i]
+		mirrored[len(limits)-1-i], enough[i] = -limit, delta
 	}
-	for i, limit := range limits {
-		if left > 0 && limit <= level {
-			add[i]++
-			left--
-		}
-	}
+	add := lower(mirrored, enough, delta)
+	slices.Reverse(add)
 	return add
-}
-
-// below returns how many units fill all limits up to a level. It stops counting beyond enough.
-func below(limits []int64, level, enough int64) (sum int64) {
-	for _, limit := range limits {
-		n := max(0, level-limit)
-		if n > enough-sum {
-			return enough + 1
-		}
-		sum += n
-	}
-	return sum
 }
 
 // lower takes wanted units from shards with the given limits, at most available[i] from each,
@@ -56,9 +36,11 @@ func lower(limits, available []int64, wanted int64) []int64 {
 	level := search(bottom, slices.Max(limits), func(level int64) bool {
 		var sum int64
 		for i := range limits {
-			sum += gives(i, level)
+			if sum += gives(i, level); sum >= wanted {
+				return false // before the sum overflows
+			}
 		}
-		return sum < wanted
+		return true
 	})
 	take, left := make([]int64, len(limits)), wanted
 	for i := range take {

@@ -65,15 +65,7 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 
 // phaseOf converts a declared phase; unspecified: none is declared.
 func phaseOf(declared spec.Phase) pb.Phase {
-	switch declared {
-	case spec.PhaseOpen:
-		return pb.Phase_OPEN
-	case spec.PhasePaused:
-		return pb.Phase_PAUSED
-	case spec.PhaseClosed:
-		return pb.Phase_CLOSED
-	}
-	return pb.Phase_PHASE_UNSPECIFIED
+	return pb.Phase(pb.Phase_value[strings.ToUpper(string(declared))])
 }
 
 // Declared returns the declaration of a generation.
@@ -123,12 +115,10 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 
 // paymentOf converts a declared payment to that of the shards' settings.
 func paymentOf(p spec.Payment) *pb.Payment {
-	late := pb.Payment_REFUSE
-	if p.Late == spec.LateResell {
-		late = pb.Payment_RESELL
-	}
 	return &pb.Payment{
-		HoldForUs: time.Duration(p.HoldFor).Microseconds(), GraceUs: time.Duration(p.Grace).Microseconds(), ExtendByUs: time.Duration(p.ExtendBy).Microseconds(), Late: late,
+		HoldForUs: time.Duration(p.HoldFor).Microseconds(), GraceUs: time.Duration(p.Grace).Microseconds(),
+		ExtendByUs:    time.Duration(p.ExtendBy).Microseconds(),
+		Late:          pb.Payment_Late(pb.Payment_Late_value[strings.ToUpper(string(p.Late))]),
 		UnpaidPerUser: p.UnpaidPerUser,
 	}
 }
@@ -139,13 +129,10 @@ func paymentShown(p *pb.Payment) *spec.Payment {
 	if p == nil {
 		return nil
 	}
-	late := spec.LateRefuse
-	if p.GetLate() == pb.Payment_RESELL {
-		late = spec.LateResell
-	}
 	us := func(n int64) spec.Duration { return spec.Duration(n) * spec.Duration(time.Microsecond) }
 	return &spec.Payment{
-		HoldFor: us(p.GetHoldForUs()), Grace: us(p.GetGraceUs()), ExtendBy: us(p.GetExtendByUs()), Late: late,
+		HoldFor: us(p.GetHoldForUs()), Grace: us(p.GetGraceUs()), ExtendBy: us(p.GetExtendByUs()),
+		Late:          spec.Late(strings.ToLower(p.GetLate().String())),
 		UnpaidPerUser: p.GetUnpaidPerUser(),
 	}
 }

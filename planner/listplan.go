@@ -69,10 +69,12 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 			p.createList(actual, i, l.Node)
 			continue
 		case want == ListOn && now == to && !actual.Unserved():
-			p.warn("%s is %s: whoever serves the sale fills it from the ledger", ListAddress(i), listWhy(stands, l))
+			_, why := l.fault(stands)
+			p.warn("%s is %s: whoever serves the sale fills it from the ledger", ListAddress(i), why)
 			continue
 		case want == ListOn && now == to:
-			a.ActionReason, a.Reason = listReason(stands, l), "it is "+listWhy(stands, l)+"; it is filled from the ledger"
+			reason, why := l.fault(stands)
+			a.ActionReason, a.Reason = reason, "it is "+why+"; it is filled from the ledger"
 		case want == ListOn:
 			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is filled from the ledger"
 		case now == to:
@@ -84,26 +86,15 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 	}
 }
 
-// listWhy describes a list that does not give.
-func listWhy(stands string, l ListActual) string {
+// fault returns why a list does not give.
+func (l ListActual) fault(stands string) (ActionReason, string) {
 	switch {
 	case stands == ListUnknown:
-		return fmt.Sprintf("unknown (node %s: %s)", l.Node, ShortNodeError(l.Node, l.Err))
+		return ReasonListUnknown, fmt.Sprintf("unknown (node %s: %s)", l.Node, ShortNodeError(l.Node, l.Err))
 	case !l.State.Exists:
-		return "missing on node " + l.Node
+		return ReasonListMissing, "missing on node " + l.Node
 	}
-	return "off on node " + l.Node
-}
-
-// listReason returns the reason code of listWhy.
-func listReason(stands string, l ListActual) ActionReason {
-	switch {
-	case stands == ListUnknown:
-		return ReasonListUnknown
-	case !l.State.Exists:
-		return ReasonListMissing
-	}
-	return ReasonListOff
+	return ReasonListOff, "off on node " + l.Node
 }
 
 // forgottenLists plans the deletion of lists. Of a destroyed sale it lists only leftovers.
@@ -112,15 +103,9 @@ func (p *Plan) forgottenLists(actual *Actual) {
 		if actual.Sale.Destroyed() && !l.State.Exists {
 			continue
 		}
-		stands := ListOff
-		if l.Err != nil {
-			stands = ListUnknown
-		} else if actual.listOn(i) {
-			stands = ListOn
-		}
 		why, reason := deleteReason(actual.Sale, "it is stopped, drained into the ledger and deleted")
 		p.add(Action{
-			Address: ListAddress(i), Action: Delete, Before: &Attributes{List: stands, Node: l.Node},
+			Address: ListAddress(i), Action: Delete, Before: &Attributes{List: actual.ListState(i), Node: l.Node},
 			ActionReason: why, Reason: reason,
 		})
 	}

@@ -63,7 +63,7 @@ func thenApply(phase pb.Phase) string {
 }
 
 // MakePhase plans a pause (PAUSED), resume (OPEN) or final close (CLOSED) of an applied sale.
-// If the sale and every shard are in that phase, the plan is empty; apply.Confirm verifies that.
+// If the sale and every shard are in that phase, the plan is empty; apply.Run verifies that.
 func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	sale := actual.Sale
 	if err := exists(actual, "changes its phase"); err != nil {

@@ -12,12 +12,11 @@ import (
 
 // shardView is a shard after all planned generations.
 type shardView struct {
-	generation uint64 // current generation
-	limitNow   int64
-	limit      int64
-	available  int64
-	absent     bool
-	err        error // why the shard could not be read
+	now       ledger.Head // zero: the shard has no log, or err is set
+	limit     int64
+	available int64
+	absent    bool
+	err       error // why the shard could not be read
 }
 
 type shardViews []shardView
@@ -31,13 +30,12 @@ func (a *Actual) project() (shardViews, error) {
 	views := make(shardViews, len(a.Shards))
 	for i, s := range a.Shards {
 		v := &views[i]
-		v.err = s.Err
-		v.absent = s.Head == nil && s.Err == nil
+		v.err, v.absent = s.Err, s.Head == nil && s.Err == nil
 		if s.Head != nil {
-			v.generation, v.limit, v.available = s.Head.Generation, s.Head.Limit, s.Head.Available
+			v.now = *s.Head
 		}
-		v.limitNow = v.limit
-		for g := v.generation + 1; g <= a.Sale.Generation(); g++ {
+		v.limit, v.available = v.now.Limit, v.now.Available
+		for g := v.now.Generation + 1; g <= a.Sale.Generation(); g++ {
 			op := a.Sale.ShardGeneration(g, i)
 			added := countUnits(op.GetAdd()) + countUnits(op.GetRestore())
 			removed := min(op.GetRemove()+countUnits(op.GetDrop()), v.available+added)
@@ -159,7 +157,7 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, wh
 	for i, v := range shards {
 		var reasons []string
 		var added []*pb.Range
-		for g := v.generation + 1; g <= actual.Sale.Generation() && v.err == nil; g++ {
+		for g := v.now.Generation + 1; g <= actual.Sale.Generation() && v.err == nil; g++ {
 			reasons = append(reasons, fmt.Sprintf("generation %d pending", g))
 			added = append(added, actual.Sale.ShardGeneration(g, i).GetAdd()...)
 		}
@@ -184,12 +182,12 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, wh
 		}
 		action := Action{
 			Address: ShardAddress(i), Action: Update, ActionReason: why, Reason: strings.Join(reasons, ", "),
-			Before: &Attributes{Limit: &v.limitNow}, After: &Attributes{Limit: &limit, Units: unitsText(added)},
+			Before: &Attributes{Limit: &v.now.Limit}, After: &Attributes{Limit: &limit, Units: unitsText(added)},
 		}
 		if v.absent {
 			action.Action, action.Before = Create, nil
 		}
-		if v.generation < actual.Sale.Generation() {
+		if v.now.Generation < actual.Sale.Generation() {
 			action.ActionReason = ReasonGenerationPending
 		}
 		p.add(action)

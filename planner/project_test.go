@@ -28,7 +28,7 @@ func TestProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := views[0]; v.limit != 7 || v.available != 3 || v.limitNow != 10 || v.absent {
+	if v := views[0]; v.limit != 7 || v.available != 3 || v.now.Limit != 10 || v.absent {
 		t.Errorf("shard 0 is seen as %+v", v)
 	}
 	if v := views[1]; v.absent || v.err != errDisk {

@@ -12,7 +12,7 @@ import (
 // a sentence, with the generations and names of the case.
 type ActionReason string
 
-// Reasons of actions, explained in docs/gitops.md.
+// Reasons of actions, explained in docs/gitops.md, whose test reads this list.
 const (
 	// Requested by the file or a command.
 	ReasonNew                ActionReason = "new"                 // the sale is new, with all its resources
@@ -43,14 +43,6 @@ const (
 	ReasonLogMissing ActionReason = "log_missing" // a shard of a live sale has no log
 	ReasonLogOlder   ActionReason = "log_older"   // a shard's log lacks a generation that every shard had
 )
-
-// Reasons lists all reasons in the order above. Drift begins with ReasonOtherGeneration.
-var Reasons = []ActionReason{
-	ReasonNew, ReasonNewRun, ReasonDeclarationChanged, ReasonPhaseChanges, ReasonNewNode, ReasonRequested,
-	ReasonGenerationPending, ReasonNodePending, ReasonRemovalFellShort, ReasonDestroyPending, ReasonLateWrite,
-	ReasonOtherGeneration, ReasonPhaseByHand, ReasonSettingsDiffer, ReasonMarkerMissing,
-	ReasonListMissing, ReasonListOff, ReasonListUnknown, ReasonTableUnfit, ReasonLogMissing, ReasonLogOlder,
-}
 
 // since describes the generation that replaced the declaration in the file, and its author. It
 // returns "" if no generation of this run declared that. The file does not tell whether

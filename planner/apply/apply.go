@@ -1,6 +1,5 @@
 // Package apply carries out plans. Run brings a sale to its newest generation or reveals a draw,
-// Confirm verifies a phase, Destroy exports a sale and deletes it, and Purge deletes the copy of
-// a rehearsal.
+// Destroy exports a sale and deletes it, and Purge deletes the copy of a rehearsal.
 //
 // The package guarantees:
 //   - An execution may be killed at any point and may run beside others; a later run completes
@@ -115,7 +114,7 @@ func (x *execution) enter() {
 	x.begin(readingSale)
 	x.readSale()
 	for {
-		switch x.standing() {
+		switch x.plan.Standing(x.intent, x.sale) {
 		case planner.IsDue:
 			x.storeUnits()
 			if x.appendPlanned() {
@@ -177,6 +176,3 @@ func (x *execution) appendPlanned() bool {
 
 // againPause is the wait before an unstored create is sent again.
 const againPause = 50 * time.Millisecond
-
-// standing compares the log, read to its end, with the plan.
-func (x *execution) standing() planner.Standing { return x.plan.Standing(x.intent, x.sale) }

@@ -62,7 +62,7 @@ type Progress struct {
 	Note    string // details, for people
 }
 
-// Result is the outcome of Run, Confirm or Destroy.
+// Result is the outcome of Run or Destroy.
 type Result struct {
 	Sale       string `json:"sale"`
 	UID        string `json:"uid"`

@@ -196,8 +196,7 @@ func (t *teardown) export() {
 	}
 	for try := 1; ; try++ {
 		t.x.begin(exporting)
-		job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states(), key: t.x.Key, added: t.x.sale.Added()}
-		job.payloads = hasPayloads(t.x.sale)
+		job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states(), key: t.x.Key}
 		t.drawSteps = t.x.sale.DrawSteps()
 		e, err := machine.OnStore(t.x.core, "export", 0, func(ctx context.Context, logs ledger.Logs) (e exported, err error) {
 			e.path, e.digest, err = t.x.exporter(ctx, logs, job)

@@ -65,20 +65,16 @@ type Export struct {
 	sale, uid string
 	log       *ledger.Sale // own log of the sale, as read
 	shards    []*ledger.State
-
-	// Payloads are read again, if units are more than numbers.
-	payloads bool
-	key      *units.Key
-	added    []ledger.Added
+	key       *units.Key // decrypts payloads, which are read again
 }
 
 // reader returns a reader of the payloads; nil if units are numbers.
 func (e *Export) reader(logs ledger.Logs) *payload.Reader {
-	if !e.payloads {
+	if !hasPayloads(e.log) {
 		return nil
 	}
 	r := payload.NewReader(logs, e.uid, e.key)
-	r.Follow(e.added)
+	r.Follow(e.log.Added())
 	return r
 }
 

@@ -12,10 +12,13 @@ import (
 	"salectl/planner/machine"
 )
 
-// Run carries out a plan of Make or MakePhase. It returns when every shard has the
-// generation of the plan and the sale's log records that. An empty plan is already carried out
-// and changes nothing. Run retries within Config.Patience until ctx ends; the same plan or
-// the next one completes what it has begun.
+// Run carries out a plan of Make, MakePhase, MakeCloseDraw or MakeReveal. It returns when every
+// shard has the generation of the plan and the sale's log records that. Run retries within
+// Config.Patience until ctx ends; the same plan or the next one completes what it has begun.
+//
+// An empty plan is already carried out and changes nothing, with one exception. An empty plan of
+// MakePhase verifies that the sale is still in the phase that it found: it appends Applied to the
+// sale's log. If the read behind the plan lagged behind a change of phase, the error is ErrStale.
 //
 // The result is set, as far as it is known, even beside an error. An incomplete removal is
 // ErrPartly with Result.Shortfall and needs a new plan. Lock nodes without a marker are
@@ -25,26 +28,6 @@ func Run(ctx context.Context, cfg Config, plan *planner.Plan) (*Result, error) {
 	if plan.Kind == planner.KindDestroy {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", planner.ErrBadPlan)
 	}
-	if plan.Empty() {
-		if _, err := plan.Intent(); err != nil {
-			return nil, err
-		}
-		return &Result{Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation}, nil
-	}
-	return execute(ctx, cfg, plan)
-}
-
-// Confirm verifies that a sale is still in the phase that an empty plan of MakePhase found: it
-// appends Applied to the sale's log. If the read behind the plan lagged behind a change of
-// phase, the error is ErrStale.
-func Confirm(ctx context.Context, cfg Config, plan *planner.Plan) (*Result, error) {
-	if plan.Kind != planner.KindPhase || !plan.Empty() {
-		return nil, fmt.Errorf("%w: it is no empty plan of a phase", planner.ErrBadPlan)
-	}
-	return execute(ctx, cfg, plan)
-}
-
-func execute(ctx context.Context, cfg Config, plan *planner.Plan) (*Result, error) {
 	m, result, err := NewExecution(cfg.terms(), plan, nil)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -350,9 +349,5 @@ func TestConfigByDefault(t *testing.T) {
 	}
 	if got := NewCore(time.Second).Patience; got != time.Second {
 		t.Errorf("a patience of 1s lasts %v", got)
-	}
-	mine := slog.New(slog.DiscardHandler)
-	if (Backends{Logger: mine}).logger() != mine || (Backends{}).logger() == nil {
-		t.Error("what goes wrong is not told to the logger")
 	}
 }

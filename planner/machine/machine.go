@@ -12,6 +12,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -111,7 +112,7 @@ func (b Backends) Run(ctx context.Context, sale string, m *Machine) error {
 func (b Backends) Do(ctx context.Context, sale string, k calls.Call) any {
 	made := k.Do(ctx, calls.Ends{Logs: b.Logs, Nodes: b.Nodes, Lists: b.Lists})
 	if err := made.(Reply).Err; err != nil {
-		b.logger().DebugContext(ctx, "a call failed", "sale", sale, "call", k.What, "error", err)
+		cmp.Or(b.Logger, discard).DebugContext(ctx, "a call failed", "sale", sale, "call", k.What, "error", err)
 	}
 	return made
 }
@@ -156,9 +157,4 @@ func (b Backends) Names() Names {
 	return n
 }
 
-func (b Backends) logger() *slog.Logger {
-	if b.Logger != nil {
-		return b.Logger
-	}
-	return slog.New(slog.DiscardHandler)
-}
+var discard = slog.New(slog.DiscardHandler)
