@@ -15,8 +15,6 @@ const other api.Outcome = "other"
 type metrics struct {
 	claims, settlements, webhooks  *prometheus.CounterVec
 	duration, settling, delivering *prometheus.HistogramVec
-
-	streams *prometheus.GaugeVec
 }
 
 // durations range from an answer from memory to a timeout.
@@ -39,10 +37,6 @@ func newMetrics() *metrics {
 		webhooks: counter("salectl_http_webhooks_total",
 			"Messages of payment services, by the outcome for their claim. ignored: it is about none. rejected: the service did not send it, or it was not understood.", "outcome"),
 		delivering: histogram("salectl_http_webhook_duration_seconds", "Time from the headers of a payment service's message to its answer."),
-		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "salectl_http_streams",
-			Help: "Streams that are open. The claims that come over them count as those that come one by one.",
-		}, []string{"sale"}),
 	}
 }
 
@@ -53,7 +47,6 @@ type saleMetrics struct {
 	sale     string
 	claims   map[api.Outcome]prometheus.Counter // by label
 	duration prometheus.Observer
-	streams  prometheus.Gauge
 }
 
 func (metrics *metrics) of(sale string) *saleMetrics {
@@ -61,7 +54,6 @@ func (metrics *metrics) of(sale string) *saleMetrics {
 		metrics: metrics, sale: sale,
 		claims:   make(map[api.Outcome]prometheus.Counter, len(api.Outcomes())+2),
 		duration: metrics.duration.WithLabelValues(sale),
-		streams:  metrics.streams.WithLabelValues(sale),
 	}
 	for _, row := range append(api.Outcomes(), api.Row{Outcome: api.Replayed}, api.Row{Outcome: other}) {
 		s.claims[row.Outcome] = metrics.claims.WithLabelValues(sale, string(row.Outcome))
@@ -71,7 +63,7 @@ func (metrics *metrics) of(sale string) *saleMetrics {
 
 // all returns all metric vectors.
 func (metrics *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{metrics.claims, metrics.duration, metrics.settlements, metrics.settling, metrics.webhooks, metrics.delivering, metrics.streams}
+	return []prometheus.Collector{metrics.claims, metrics.duration, metrics.settlements, metrics.settling, metrics.webhooks, metrics.delivering}
 }
 
 // forget removes the metrics of a sale.
@@ -81,9 +73,6 @@ func (metrics *metrics) forget(sale string) {
 		v.(interface{ DeletePartialMatch(prometheus.Labels) int }).DeletePartialMatch(of)
 	}
 }
-
-// CountStreams adds change to the number of open streams.
-func (counts *saleMetrics) CountStreams(change int) { counts.streams.Add(float64(change)) }
 
 // Count counts an answer to a settlement or, if how is "", to a claim.
 func (counts *saleMetrics) Count(how api.How, label api.Outcome, took time.Duration) {
@@ -118,6 +107,7 @@ type states struct{ *Server }
 
 var (
 	readyDesc     = prometheus.NewDesc("salectl_ready", "1 while this process can answer for every shard of the sale, as /readyz says.", []string{"sale"}, nil)
+	streamsDesc   = prometheus.NewDesc("salectl_http_streams", "Streams that are open. The claims that come over them count as those that come one by one.", []string{"sale"}, nil)
 	followersDesc = prometheus.NewDesc("salectl_feed_followers", "Programs that follow the feed of the sale here.", []string{"sale"}, nil)
 	feedLagDesc   = prometheus.NewDesc("salectl_feed_lag_seconds", "Of the follower that is furthest behind, how old the newest commit was that it was told when it was told, "+
 		"or how old is what it has not taken yet.", []string{"sale"}, nil)
@@ -127,7 +117,7 @@ var (
 
 // Describe and Collect make states a prometheus.Collector.
 func (states states) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{readyDesc, followersDesc, feedLagDesc, validFromDesc, validUntilDesc} {
+	for _, desc := range []*prometheus.Desc{readyDesc, streamsDesc, followersDesc, feedLagDesc, validFromDesc, validUntilDesc} {
 		to <- desc
 	}
 }
@@ -142,6 +132,7 @@ func (states states) Collect(to chan<- prometheus.Metric) {
 		} else {
 			gauge(readyDesc, 0, name)
 		}
+		gauge(streamsDesc, float64(states.streams.Open(sale)), name)
 		n, lag := states.feeds.Lag(sale.feed)
 		gauge(followersDesc, float64(n), name)
 		if n > 0 {

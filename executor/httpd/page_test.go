@@ -17,25 +17,17 @@ import (
 
 // tellsPages has look-ups return the page that they ask for, as the payment of a claim.
 func tellsPages(next string) *httpdtest.Fake {
-	claim := func(p api.Page) executor.Claim {
+	return &httpdtest.Fake{Name: "movie", QueryFunc: func(q executor.Query) executor.Answer {
+		if q.Page.Before == "none" {
+			return executor.Answer{Outcome: api.BadRequest}
+		}
 		c := httpdtest.SoldTo("ada").Claim
-		c.Books = &request.Books{Payment: fmt.Sprintf("%s %d", p.Before, p.Limit), RefundsDue: []string{"p1"}, Owed: 3, Next: next}
-		return c
-	}
-	return &httpdtest.Fake{Name: "movie",
-		UserPageFunc: func(_ string, p api.Page) ([]executor.Claim, string, api.Outcome) {
-			if p.Before == "none" {
-				return nil, "", api.BadRequest
-			}
-			return []executor.Claim{claim(p)}, next, ""
-		},
-		FindPageFunc: func(_ executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
-			if p.Before == "none" {
-				return executor.Claim{}, api.BadRequest
-			}
-			return claim(p), ""
-		},
-	}
+		c.Books = &request.Books{Payment: fmt.Sprintf("%s %d", q.Page.Before, q.Page.Limit), RefundsDue: []string{"p1"}, Owed: 3, Next: next}
+		if q.User == "" {
+			return executor.Answer{Claim: c}
+		}
+		return executor.Answer{Claims: []executor.Claim{c}, Next: next}
+	}}
 }
 
 // TestPagesOverHTTP asks for pages by queries.

@@ -107,8 +107,9 @@ func (server *Server) admin() http.HandlerFunc {
 // ServeMux would redirect the ids "." and ".." to other pages. And its 404 and 405 responses are no
 // problem documents.
 func (server *Server) route(w http.ResponseWriter, r *http.Request, routes map[string]route, t target) {
-	pattern, name := r.URL.EscapedPath(), ""
-	below, ofSale := strings.CutPrefix(pattern, api.SalesPath)
+	path, name := r.URL.EscapedPath(), ""
+	pattern := path // of a claim, on the stack
+	below, ofSale := strings.CutPrefix(path, api.SalesPath)
 	if ofSale {
 		name, _, _ = strings.Cut(below, "/")
 		rest := below[len(name):]

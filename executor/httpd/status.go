@@ -13,7 +13,6 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
-	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
@@ -50,7 +49,13 @@ func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
 	sale, admin := t.sale, t.admin
 	status, operates := sale.Status(), t.grant.Rights()&access.MayOperate != 0
 	if status.Away != "" {
-		sale.writeAway(w, &status, operates, admin)
+		p := wire.ProblemOf(status.Away)
+		if operates && p.Status == http.StatusServiceUnavailable { // what is known
+			var view api.Sale
+			sale.operations(&view, &status, admin)
+			p.Known = &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves, Problems: view.Problems}
+		}
+		p.Write(w)
 		return
 	}
 	view := sale.stands(&status)
@@ -58,17 +63,6 @@ func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
 		sale.operations(view, &status, admin)
 	}
 	wire.WriteJSON(w, http.StatusOK, view)
-}
-
-// writeAway reports why the state of the sale is unknown here, and to operators what is known.
-func (sale *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
-	p := wire.ProblemOf(status.Away)
-	if operates && p.Status == http.StatusServiceUnavailable {
-		var view api.Sale
-		sale.operations(&view, status, admin)
-		p.Known = &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves, Problems: view.Problems}
-	}
-	p.Write(w)
 }
 
 // getReady returns 200 only while every sale can sell on every shard, except those that have ended.

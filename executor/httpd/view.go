@@ -18,31 +18,8 @@ import (
 	"salectl/executor/status"
 )
 
-// withList adds the list of a shard, if it has one, to lists. nil means no lists.
-func withList(lists *api.Lists, shard executor.ShardStatus) *api.Lists {
-	if !shard.Listed {
-		return lists
-	}
-	if lists == nil {
-		lists = new(api.Lists)
-	}
-	if shard.ListOn {
-		lists.On++
-	} else {
-		lists.Off++
-	}
-	lists.Undrained += shard.Undrained
-	return lists
-}
-
-// withHolds adds the holds of a shard, if it has any, to holds. nil means no holds.
-func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
-	if !shard.Paid {
-		return holds
-	}
-	if holds == nil {
-		holds = new(api.Holds)
-	}
+// addHolds adds the holds of a shard to holds.
+func addHolds(holds *api.Holds, shard *executor.ShardStatus) {
 	if next := shard.Release.UTC(); !shard.Release.IsZero() && (holds.NextRelease.IsZero() || next.Before(holds.NextRelease)) {
 		holds.NextRelease = next
 	}
@@ -54,7 +31,6 @@ func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
 	holds.Refunded += o.Refunded
 	holds.Resold += o.Resold
 	holds.RefundsDue += o.RefundsDue
-	return holds
 }
 
 // stands returns the state of a sale that a token with claim may read.
@@ -76,7 +52,10 @@ func (sale *sale) stands(status *executor.Status) *api.Sale {
 		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total), Commitment: status.Commitment.String()}
 	}
 	for _, shard := range status.Shards {
-		view.Holds = withHolds(view.Holds, shard)
+		if shard.Paid {
+			view.Holds = cmp.Or(view.Holds, new(api.Holds))
+			addHolds(view.Holds, &shard)
+		}
 		view.Stock += shard.Limit
 		view.Available += shard.Available
 		view.Held += shard.Held
@@ -107,7 +86,15 @@ func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool
 		})
 	}
 	for _, shard := range status.Shards {
-		view.Lists = withList(view.Lists, shard)
+		if shard.Listed {
+			view.Lists = cmp.Or(view.Lists, new(api.Lists))
+			view.Lists.Undrained += shard.Undrained
+			if shard.ListOn {
+				view.Lists.On++
+			} else {
+				view.Lists.Off++
+			}
+		}
 		if stall := shard.Stall; stall != nil {
 			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: private(stall.Error)})
 		}

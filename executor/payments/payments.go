@@ -10,7 +10,7 @@
 //     (Books.Unpaid). If it is not, the watch ends.
 //  3. One of up to maxAsks goroutines queries the service about the claim (ask.go). The answer
 //     is success, failure, or neither.
-//  4. Success confirms the claim with its payment, failure cancels it (settle.go). A settlement
+//  4. Success confirms the claim with its payment, failure cancels it (terms.go). A settlement
 //     without an answer is repeated until it has one. After neither, or no answer, the watch
 //     waits for its next turn: an interval, or longer after failures. The service is always
 //     queried once between the deadline and the release, and once after the release, so that

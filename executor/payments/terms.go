@@ -19,6 +19,7 @@ import (
 
 // conditions are the compiled expressions of a check or a webhook.
 type conditions struct {
+	sale             spec.Sale
 	success, failure *rules.Predicate // failure may be nil: never true
 	payment          *rules.Predicate // nil: the claim's id
 	claim            *rules.Predicate // nil: the claim that the service was queried about
@@ -29,7 +30,6 @@ type conditions struct {
 type check struct {
 	conditions
 	spec.PaymentCheck
-	sale  spec.Sale
 	token string // "": none is sent
 }
 
@@ -37,32 +37,21 @@ type check struct {
 type webhook struct {
 	conditions
 	spec.PaymentWebhook
-	sale spec.Sale
 	keys [][]byte
 }
 
 // Validate compiles the expressions of a sale's check and webhook. The error contains all problems,
 // each a *spec.Problem with its place in the file.
 func Validate(sale spec.Sale) error {
-	if sale.Payment == nil {
-		return nil
-	}
 	c := compiler{sale: sale}
-	if sale.Payment.Check != nil {
-		c.check(*sale.Payment.Check)
-	}
-	if sale.Payment.Webhook != nil {
-		c.webhook(*sale.Payment.Webhook)
-	}
+	c.check()
+	c.webhook()
 	return c.err()
 }
 
 // Ready returns an error if this process cannot carry out a sale's check or webhook, for example
 // because a secret is missing in its environment.
 func Ready(sale spec.Sale, env Lookup) error {
-	if sale.Payment == nil {
-		return nil
-	}
 	_, checkErr := newCheck(sale, env)
 	_, webhookErr := newWebhook(sale, env)
 	return errors.Join(checkErr, webhookErr)
@@ -70,15 +59,12 @@ func Ready(sale spec.Sale, env Lookup) error {
 
 // newCheck returns a sale's check, or nil if it has none.
 func newCheck(sale spec.Sale, env Lookup) (*check, error) {
-	if sale.Payment == nil || sale.Payment.Check == nil {
-		return nil, nil
-	}
 	compiler := compiler{sale: sale}
-	c := compiler.check(*sale.Payment.Check)
+	c := compiler.check()
 	if err := compiler.err(); err != nil {
 		return nil, err
 	}
-	if c.TokenEnv == "" {
+	if c == nil || c.TokenEnv == "" {
 		return c, nil
 	}
 	token, _ := env(c.TokenEnv)
@@ -96,12 +82,9 @@ func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 
 // newWebhook returns a sale's webhook, or nil if it has none.
 func newWebhook(sale spec.Sale, env Lookup) (*webhook, error) {
-	if sale.Payment == nil || sale.Payment.Webhook == nil {
-		return nil, nil
-	}
 	compiler := compiler{sale: sale}
-	w := compiler.webhook(*sale.Payment.Webhook)
-	if err := compiler.err(); err != nil {
+	w := compiler.webhook()
+	if err := compiler.err(); w == nil || err != nil {
 		return nil, err
 	}
 	text, _ := env(w.SecretsEnv)
@@ -157,29 +140,32 @@ type compiler struct {
 	problems []error
 }
 
-func (c *compiler) check(p spec.PaymentCheck) *check {
-	const path = "spec.payment.check."
-	return &check{
-		conditions:   c.conditions(rules.CheckScope, path, p.Success, p.Failure, p.Payment),
-		PaymentCheck: p, sale: c.sale,
+// check returns the check of the sale, or nil if it has none.
+func (c *compiler) check() *check {
+	if c.sale.Payment == nil || c.sale.Payment.Check == nil {
+		return nil
 	}
+	p := *c.sale.Payment.Check
+	return &check{conditions: c.conditions(rules.CheckScope, "check.", p.Success, p.Failure, p.Payment, ""), PaymentCheck: p}
 }
 
-func (c *compiler) webhook(p spec.PaymentWebhook) *webhook {
-	const path = "spec.payment.webhook."
-	w := &webhook{
-		conditions:     c.conditions(rules.WebhookScope, path, p.Success, p.Failure, p.Payment),
-		PaymentWebhook: p, sale: c.sale,
+// webhook returns the webhook of the sale, or nil if it has none.
+func (c *compiler) webhook() *webhook {
+	if c.sale.Payment == nil || c.sale.Payment.Webhook == nil {
+		return nil
 	}
-	w.claim = c.compile(rules.WebhookScope.Reference, path+"claim", p.Claim)
-	return w
+	p := *c.sale.Payment.Webhook
+	return &webhook{conditions: c.conditions(rules.WebhookScope, "webhook.", p.Success, p.Failure, p.Payment, p.Claim), PaymentWebhook: p}
 }
 
-func (c *compiler) conditions(scope *rules.Scope, path, success, failure, payment string) conditions {
+func (c *compiler) conditions(scope *rules.Scope, part, success, failure, payment, claim string) conditions {
+	path := "spec.payment." + part
 	return conditions{
+		sale:    c.sale,
 		success: c.compile(scope.Condition, path+"success", success),
 		failure: c.compile(scope.Condition, path+"failure", failure),
 		payment: c.compile(scope.Reference, path+"payment", payment),
+		claim:   c.compile(scope.Reference, path+"claim", claim),
 		reason:  reason(failure),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -69,12 +70,8 @@ func (certs *Certificates) Reload() (changed bool, err error) {
 
 // String returns the names of the files.
 func (certs *Certificates) String() string {
-	var names []string
-	for _, path := range []string{certs.files.Cert, certs.files.Key, certs.files.CA, certs.files.ClientCA} {
-		if path != "" {
-			names = append(names, path)
-		}
-	}
+	f := certs.files
+	names := slices.DeleteFunc([]string{f.Cert, f.Key, f.CA, f.ClientCA}, func(path string) bool { return path == "" })
 	return "TLS " + strings.Join(names, ", ")
 }
 
@@ -133,15 +130,14 @@ func (paths TLSFiles) read() (*credentials, error) {
 	if err != nil || paths.Cert == "" {
 		return r, err
 	}
-	cert, err := r.public(paths.Cert)
+	cert, err := r.read(files.Read, paths.Cert)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readSecret("TLS file", paths.Key, maxPEM, ErrBadTLS)
+	key, err := r.read(files.ReadSecret, paths.Key)
 	if err != nil {
 		return nil, err
 	}
-	r.content = append(r.content, key)
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s and %s are no certificate and its key: %s", ErrBadTLS, paths.Cert, paths.Key, strings.TrimPrefix(err.Error(), "tls: "))
@@ -164,7 +160,7 @@ func (creds *credentials) authorities(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
 	}
-	content, err := creds.public(path)
+	content, err := creds.read(files.Read, path)
 	if err != nil {
 		return nil, err
 	}
@@ -175,17 +171,11 @@ func (creds *credentials) authorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// public reads a file that contains no secret.
-func (creds *credentials) public(path string) ([]byte, error) {
-	content, err := files.Read(path, maxPEM)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("TLS file: %w", err)
-	case len(content) > maxPEM:
-		return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrBadTLS, path, maxPEM)
-	}
+// read reads a file.
+func (creds *credentials) read(read func(string, int64) ([]byte, error), path string) ([]byte, error) {
+	content, err := readFile(read, "TLS file", path, maxPEM, ErrBadTLS)
 	creds.content = append(creds.content, content)
-	return content, nil
+	return content, err
 }
 
 // Require returns a handler that rejects clients without a certificate, unless the request is
@@ -206,10 +196,10 @@ func (certs *Certificates) Require(exempt func(*http.Request) bool, h http.Handl
 	}
 }
 
-// readSecret reads a file of up to most bytes that is not readable by everyone on the machine.
-// System errors begin with what; others wrap bad.
-func readSecret(what, path string, most int64, bad error) ([]byte, error) {
-	content, err := files.ReadSecret(path, most)
+// readFile reads a file of up to most bytes. System errors begin with what; others wrap bad. With
+// files.ReadSecret the file must not be readable by everyone on the machine.
+func readFile(read func(string, int64) ([]byte, error), what, path string, most int64, bad error) ([]byte, error) {
+	content, err := read(path, most)
 	if exposed, is := errors.AsType[*files.ExposedError](err); is {
 		return nil, fmt.Errorf("%w: %w", bad, exposed)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"salectl/executor/httpd/wire"
+	"salectl/internal/files"
 )
 
 // Rights are the permissions of a token.
@@ -133,7 +134,7 @@ func (set *tokenSet) shown() string {
 }
 
 func readTokenSet(path string, open bool) (*tokenSet, error) {
-	content, err := readSecret("token file", path, maxTokens, ErrBadToken)
+	content, err := readFile(files.ReadSecret, "token file", path, maxTokens, ErrBadToken)
 	if err != nil {
 		return nil, err
 	}

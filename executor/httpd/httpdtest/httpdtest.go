@@ -17,16 +17,12 @@ import (
 
 // Fake is a sale whose answers a test chooses. A nil function answers with the zero value.
 type Fake struct {
-	Name        string
-	ClaimFunc   func(context.Context, executor.Request) executor.Answer
-	DeclineFunc func(executor.Request, api.Outcome) executor.Answer
-	SettleFunc  func(context.Context, executor.Settlement) executor.Answer
-	UserFunc    func(string) ([]executor.Claim, api.Outcome)
-	// Lookups of pages; nil: UserFunc and FindFunc.
-	UserPageFunc func(string, api.Page) ([]executor.Claim, string, api.Outcome)
-	FindPageFunc func(executor.ClaimID, api.Page) (executor.Claim, api.Outcome)
-
+	Name       string
+	ClaimFunc  func(context.Context, executor.Request) executor.Answer
+	SettleFunc func(context.Context, executor.Settlement) executor.Answer
+	UserFunc   func(string) ([]executor.Claim, api.Outcome)
 	FindFunc   func(executor.ClaimID) (executor.Claim, api.Outcome)
+	QueryFunc  func(executor.Query) executor.Answer // nil: UserFunc and FindFunc
 	StatusFunc func() executor.Status
 	ReadyFunc  func() error
 	At         executor.Place
@@ -42,12 +38,14 @@ func (f *Fake) Do(ctx context.Context, r executor.Request) executor.Answer {
 		return f.SettleFunc(ctx, *r.Settle)
 	case r.Query == nil:
 		return f.ClaimFunc(ctx, r)
+	case f.QueryFunc != nil:
+		return f.QueryFunc(*r.Query)
 	case r.Query.User == "":
-		claim, why := f.findClaim(r.Query.Claim, r.Query.Page)
+		claim, why := f.FindFunc(r.Query.Claim)
 		return executor.Answer{Claim: claim, Outcome: why}
 	}
-	claims, next, why := f.claimsOf(r.Query.User, r.Query.Page)
-	return executor.Answer{Claims: claims, Next: next, Outcome: why}
+	claims, why := f.UserFunc(r.Query.User)
+	return executor.Answer{Claims: claims, Outcome: why}
 }
 
 func (f *Fake) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
@@ -60,26 +58,8 @@ func (f *Fake) Place(user string) executor.Place { return f.At }
 
 func (f *Fake) PlaceOf(int) executor.Place { return f.At }
 
-func (f *Fake) Decline(r executor.Request, why api.Outcome) executor.Answer {
-	if f.DeclineFunc == nil {
-		return executor.Answer{Outcome: why}
-	}
-	return f.DeclineFunc(r, why)
-}
-
-func (f *Fake) claimsOf(user string, p api.Page) (claims []executor.Claim, next string, why api.Outcome) {
-	if f.UserPageFunc != nil {
-		return f.UserPageFunc(user, p)
-	}
-	claims, why = f.UserFunc(user)
-	return claims, "", why
-}
-
-func (f *Fake) findClaim(id executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
-	if f.FindPageFunc != nil {
-		return f.FindPageFunc(id, p)
-	}
-	return f.FindFunc(id)
+func (f *Fake) Decline(_ executor.Request, why api.Outcome) executor.Answer {
+	return executor.Answer{Outcome: why}
 }
 
 func (f *Fake) Status() executor.Status {

@@ -23,7 +23,6 @@ import (
 type counted struct{ executor.Service }
 
 func (counted) Removed() bool                             { return false }
-func (counted) CountStreams(int)                          {}
 func (counted) Count(api.How, api.Outcome, time.Duration) {}
 
 // serve serves streams of one sale to the senders of some tokens, and returns the URL.

@@ -67,8 +67,7 @@ type Sale interface {
 	executor.Service
 	// Removed reports whether the server no longer serves the sale.
 	Removed() bool
-	// CountStreams counts open streams, and Count answers to settlements or, if how is "", claims.
-	CountStreams(change int)
+	// Count counts an answer to a settlement or, if how is "", to a claim.
 	Count(how api.How, outcome api.Outcome, took time.Duration)
 }
 
@@ -124,8 +123,6 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 		return
 	}
 	defer server.remove(x)
-	sale.CountStreams(1)
-	defer sale.CountStreams(-1)
 	// It lasts for longer than other requests may; expire replaces the deadlines.
 	if err := errors.Join(x.control.SetReadDeadline(time.Time{}), x.control.SetWriteDeadline(time.Time{})); err != nil {
 		wire.WriteOutcome(w, api.Overloaded)
@@ -166,6 +163,18 @@ func (server *Server) GoAway(sale Sale) {
 			x.goAway()
 		}
 	}
+}
+
+// Open returns the number of open streams of a sale.
+func (server *Server) Open(sale Sale) (n int) {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	for x := range server.open {
+		if x.sale == sale {
+			n++
+		}
+	}
+	return n
 }
 
 // add adds a stream, unless there are too many. ending: GoAway(nil) was called before.
