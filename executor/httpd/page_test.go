@@ -12,14 +12,13 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/request"
 )
 
 // tellsPages has look-ups return the page that they ask for, as the payment of a claim.
 func tellsPages(next string) *httpdtest.Fake {
 	claim := func(p api.Page) executor.Claim {
 		c := httpdtest.SoldTo("ada").Claim
-		c.Books = &request.Books{Payment: fmt.Sprintf("%s %d", p.Before, p.Limit), RefundsDue: []string{"p1"}, Owed: 3, Next: next}
+		c.Books = &api.Books{Payment: fmt.Sprintf("%s %d", p.Before, p.Limit), RefundDue: []string{"p1"}, RefundsDue: 3, RefundDueNext: next}
 		return c
 	}
 	return &httpdtest.Fake{Name: "movie",
