@@ -393,7 +393,7 @@ func TestClientLooks(t *testing.T) {
 	if got, err := buys(t, 1, nil, s.url).User(t.Context(), "c"); err == nil {
 		t.Errorf("another user: %+v", got)
 	}
-	claim, _ := json.Marshal(Claim{Outcome: Sold, ID: "1-2-3", Sale: "movie", Units: []int64{7}, Payment: "p1", RefundDue: []string{"p2"}})
+	claim, _ := json.Marshal(Claim{Outcome: Sold, ID: "1-2-3", Sale: "movie", Units: []int64{7}, Books: Books{Payment: "p1", RefundDue: []string{"p2"}}})
 	s = sells(t, said{200, string(claim), ""})
 	if got, err := buys(t, 1, nil, standby.url, s.url).LookUp(t.Context(), "1-2-3"); err != nil || got.Payment != "p1" || !slices.Equal(got.RefundDue, []string{"p2"}) {
 		t.Errorf("%v, %+v", err, got)

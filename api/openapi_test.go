@@ -196,7 +196,7 @@ func fieldsOf(of reflect.Type) map[string]field {
 	all := map[string]field{}
 	for _, f := range reflect.VisibleFields(of) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "-" {
+		if name != "-" && !f.Anonymous {
 			all[name] = field{f.Type, !strings.Contains(options, "omit")}
 		}
 	}

@@ -35,7 +35,7 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 		p.Detail = m.Message
 	}
 	p.Rule, p.Reason, p.RefundDue = m.Rule, m.Reason, m.RefundDue
-	p.OpensAt, p.ServerTime = timeOf(m.OpensAtNs), timeOf(m.ServerTimeNs)
+	p.OpensAt, p.ServerTime = TimeOf(m.OpensAtNs), TimeOf(m.ServerTimeNs)
 	p.Claims, p.Count = c.claimsOf(m.Claims), int(m.Count)
 	if m.Claim != nil && len(p.Claims) == 0 {
 		p.Claims = c.claimsOf([]*streampb.Claim{m.Claim})
@@ -72,7 +72,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	}
 	a.ID = ClaimIDOf(m.GetId()).String()
 	a.Units = append(make([]int64, 0, len(m.GetUnits())), m.GetUnits()...)
-	a.Asked, a.At, a.HeldUntil = m.GetAsked(), timeOf(m.GetAtNs()), timeOf(m.GetHeldUntilNs())
+	a.Asked, a.At, a.HeldUntil = m.GetAsked(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
 	if p := m.GetPackets(); p != nil {
 		a.Currency = p.Currency
 		for _, minor := range p.Amounts {
@@ -84,8 +84,15 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 		a.Payloads = append(a.Payloads, payloadOf(p))
 	}
 	if b := m.GetBooks(); b != nil {
-		a.SettledAt, a.Who, a.Why, a.Payment = timeOf(b.SettledAtNs), b.Who, b.Why, b.Payment
-		a.Extended, a.Retired, a.RefundDue, a.RefundsDue, a.RefundDueNext = b.Extended, b.Retired, b.RefundsDue, int(b.Owed), b.Next
+		a.Books = BooksOf(b)
+	}
+}
+
+// BooksOf returns the books in a message.
+func BooksOf(m *streampb.Books) Books {
+	return Books{
+		SettledAt: TimeOf(m.SettledAtNs), Who: m.Who, Why: m.Why, Payment: m.Payment, Extended: m.Extended, Retired: m.Retired,
+		RefundDue: m.RefundsDue, RefundsDue: int(m.Owed), RefundDueNext: m.Next,
 	}
 }
 
@@ -113,7 +120,8 @@ func amountText(minor int64, scale int) string {
 	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
 }
 
-func timeOf(ns int64) time.Time {
+// TimeOf returns the time of a message: nanoseconds since 1970, or 0 for none.
+func TimeOf(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
 	}

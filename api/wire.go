@@ -45,17 +45,22 @@ type Claim struct {
 	// Deadline for the payment of a held claim.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
 
-	// Only in look-ups of a claim that was held or refunded: when, by whom and why it was
-	// settled, which payment bought it, and which payments bought nothing.
-	SettledAt  time.Time `json:"settledAt,omitzero"`
-	Who        string    `json:"who,omitempty"`
-	Why        string    `json:"why,omitempty"`
-	Payment    string    `json:"payment,omitempty"`
-	Extended   bool      `json:"extended,omitempty"`   // the deadline was extended
-	Retired    bool      `json:"retired,omitempty"`    // its units were retired by the refund
-	RefundDue  []string  `json:"refundDue,omitempty"`  // the newest
-	RefundsDue int       `json:"refundsDue,omitempty"` // their number
-	// RefundDueNext is the Page.Before of older ones; "": there are none.
+	// Only in look-ups of a claim that was held or refunded.
+	Books
+}
+
+// Books is what the ledger has of a claim that was held or refunded, beyond the answer to it.
+type Books struct {
+	SettledAt time.Time `json:"settledAt,omitzero"` // when it came to its state; zero: it is as it was made
+	Who       string    `json:"who,omitempty"`      // of a cancel or refund
+	Why       string    `json:"why,omitempty"`
+	Payment   string    `json:"payment,omitempty"`   // that bought it
+	Extended  bool      `json:"extended,omitempty"`  // the deadline was extended
+	Retired   bool      `json:"retired,omitempty"`   // its units were retired by the refund
+	RefundDue []string  `json:"refundDue,omitempty"` // the newest payments that bought nothing
+	// RefundsDue is the number of payments that bought nothing, RefundDueNext the Page.Before of
+	// older ones than RefundDue; "": there are none.
+	RefundsDue    int    `json:"refundsDue,omitempty"`
 	RefundDueNext string `json:"refundDueNext,omitempty"`
 }
 

@@ -170,7 +170,7 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 			b := s.Claim(i)
 			books = append(books, api.Claim{
 				ID: b.ID(shard), User: b.User, Outcome: api.Outcome(b.State.String()), Units: b.Units,
-				Payment: b.Payment, RefundDue: b.RefundsDue,
+				Books: api.Books{Payment: b.Payment, RefundDue: b.RefundsDue},
 			})
 		}
 	}

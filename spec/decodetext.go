@@ -107,21 +107,3 @@ func quoted(example string) string {
 	}
 	return example
 }
-
-// distinct decodes values that must differ from each other.
-type distinct struct {
-	*decoder
-	first map[string]value
-}
-
-func (d *decoder) distinct() distinct { return distinct{d, map[string]value{}} }
-
-// once reports a problem and returns false if an earlier value is the same text.
-func (d distinct) once(v value, text string) bool {
-	if twin, twice := d.first[text]; twice {
-		d.refuse(v.at, "Give one of them another name.", "%s is %s, which %s is already", v.path, text, twin.path)
-		return false
-	}
-	d.first[text] = v
-	return true
-}

@@ -46,10 +46,17 @@ func (d *decoder) distinctNames(o object, key string) {
 	if !ok {
 		return
 	}
-	names := d.distinct()
+	first := map[string]value{}
 	for i := range list.node.Content {
-		if v, ok := d.value(d.objects[fmt.Sprintf("%s[%d]", list.path, i)], "name"); ok && v.node.Value != "" {
-			names.once(v, v.node.Value)
+		v, ok := d.value(d.objects[fmt.Sprintf("%s[%d]", list.path, i)], "name")
+		if !ok || v.node.Value == "" {
+			continue
+		}
+		name := v.node.Value
+		if twin, twice := first[name]; twice {
+			d.refuse(v.at, "Give one of them another name.", "%s is %s, which %s is already", v.path, name, twin.path)
+		} else {
+			first[name] = v
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -36,23 +37,9 @@ func (d *decoder) oneHome(o object) {
 	case embedded == nil && redis == nil:
 		d.refuse(o.at, "Add redis for the locks, or use embedded: {} instead of hbase.", "%s has hbase but no redis", o.path)
 	}
-	if embedded == nil {
-		return
-	}
-	// The later key is reported as the conflict.
-	const remedy = "Keep embedded for local files, or redis and hbase for servers; embedded goes with redis only if engine: redis stands there."
-	var before []string
-	for _, name := range []string{"redis", "hbase"} {
-		switch other := o.keys[name]; {
-		case other == nil:
-		case after(other, embedded):
-			d.refuse(other, remedy, "%s cannot stand beside embedded, which is on line %d", join(o.path, name), embedded.Line)
-		default:
-			before = append(before, name)
-		}
-	}
-	if len(before) > 0 {
-		d.refuse(embedded, remedy, "%s cannot stand beside %s", join(o.path, "embedded"), and(before))
+	if other := cmp.Or(redis, hbase); embedded != nil && other != nil {
+		d.beside(o, embedded, other,
+			"Keep embedded for local files, or redis and hbase for servers; embedded goes with redis only if engine: redis stands there.")
 	}
 }
 

@@ -1,6 +1,7 @@
 package units
 
 import (
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -102,15 +103,16 @@ const maxKeyFile = 64 << 10
 // keyOf describes a key that a sale file declares.
 type keyOf struct {
 	sale      string // the file, for problems
-	of, whose string // purpose of the key, for messages
-	part      string // of the document
+	part      string // of the document that the key is for: units, draw
 	env, path string
-	without   string // consequence of its loss, for messages
-	make      func(secret []byte) (*Key, error)
 }
 
 func (k keyOf) remedy() string {
-	return "Make one with openssl rand -base64 32, and keep it: without it " + k.without + "."
+	without := "nobody can read the units any more"
+	if k.part == "draw" {
+		without = "the draw cannot be revealed"
+	}
+	return "Make one with openssl rand -base64 32, and keep it: without it " + without + "."
 }
 
 // DrawKey reads the key that encrypts the secret of a sale's draw; nil: the sale is not a draw.
@@ -119,50 +121,37 @@ func DrawKey(s spec.Sale, env func(string) (string, bool)) (*Key, error) {
 	if s.Draw == nil {
 		return nil, nil
 	}
-	k := keyOf{
-		sale: s.File, of: "draw", whose: "its", part: "draw", env: s.Draw.KeyEnv, path: s.Draw.KeyFile,
-		without: "the draw cannot be revealed", make: NewDrawKey,
-	}
-	if k.sale == "" {
-		k.sale = "sale " + s.Name
-	}
-	return k.read(env)
+	return keyOf{sale: cmp.Or(s.File, "sale "+s.Name), part: "draw", env: s.Draw.KeyEnv, path: s.Draw.KeyFile}.read(env)
 }
 
 // readKey reads the key from its declared place.
 func (s *Source) readKey(env func(string) (string, bool)) (*Key, error) {
-	return keyOf{
-		sale: s.sale, of: "units", whose: "their", part: "units", env: s.units.KeyEnv, path: s.units.KeyFile,
-		without: "nobody can read the units any more", make: NewKey,
-	}.read(env)
+	return keyOf{sale: s.sale, part: "units", env: s.units.KeyEnv, path: s.units.KeyFile}.read(env)
 }
 
 // ReadKey reads the key of units from a file. The error is a *spec.Problem.
 func ReadKey(path string) (*Key, error) {
-	return keyOf{
-		sale: path, of: "units", whose: "their", part: "units", path: path,
-		without: "nobody can read the units any more", make: NewKey,
-	}.read(nil)
+	return keyOf{sale: path, part: "units", path: path}.read(nil)
 }
 
 func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 	if k.env != "" {
 		text, set := env(k.env)
-		what := fmt.Sprintf("the environment variable %s, which %s.keyEnv names for %s key,", k.env, k.part, k.whose)
+		what := fmt.Sprintf("the environment variable %s, which %s.keyEnv names,", k.env, k.part)
 		if !set {
 			return nil, &spec.Problem{File: k.sale, Message: what + " is not set", Remedy: "Set it to the key. " + k.remedy()}
 		}
 		return k.parse(k.sale, what, text)
 	}
 	if k.path == "" {
-		return nil, &spec.Problem{File: k.sale, Message: fmt.Sprintf("the key of its %s is in a file, and it is not known in which", k.of),
+		return nil, &spec.Problem{File: k.sale, Message: fmt.Sprintf("the key of its %s is in a file, and it is not known in which", k.part),
 			Remedy: "Name the sale's file, which says it, with -f."}
 	}
 	text, err := files.ReadSecret(k.path, maxKeyFile)
 	exposed, is := errors.AsType[*files.ExposedError](err)
 	switch {
 	case is:
-		return nil, &spec.Problem{File: k.path, Message: fmt.Sprintf("the key of the %s: everyone on this machine can read the file (mode %04o)", k.of, exposed.Mode.Perm()),
+		return nil, &spec.Problem{File: k.path, Message: fmt.Sprintf("the key of the %s: everyone on this machine can read the file (mode %04o)", k.part, exposed.Mode.Perm()),
 			Remedy: fmt.Sprintf("Run chmod o-rwx %s; or, where it comes from a volume of Kubernetes, give the volume defaultMode: 0400.", k.path)}
 	case err != nil:
 		return nil, k.unreadable(err)
@@ -174,7 +163,7 @@ func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 
 func (k keyOf) unreadable(err error) error {
 	p := spec.Unreadable(k.path, err)
-	p.Message = fmt.Sprintf("the key of the %s: %s", k.of, p.Message)
+	p.Message = fmt.Sprintf("the key of the %s: %s", k.part, p.Message)
 	return p
 }
 
@@ -195,7 +184,10 @@ func (k keyOf) parse(file, what, text string) (*Key, error) {
 	case len(secret) < MinSecret:
 		message = fmt.Sprintf("%s has a key of %d bytes, and %d are the least", what, len(secret), MinSecret)
 	default:
-		return k.make(secret)
+		if k.part == "draw" {
+			return NewDrawKey(secret)
+		}
+		return NewKey(secret)
 	}
 	return nil, &spec.Problem{File: file, Message: message, Remedy: k.remedy()}
 }

@@ -99,7 +99,7 @@ func TestReadKey(t *testing.T) {
 		"TEXT": "CANARY! CANARY! CANARY! CANARY! CANARY!", "SHORT": base64.StdEncoding.EncodeToString([]byte("CANARY CANARY CANARY CANARY CAN")),
 	}
 	lookup := func(name string) (string, bool) { text, ok := vars[name]; return text, ok }
-	named := "sale.yaml:1: the environment variable %s, which units.keyEnv names for their key, "
+	named := "sale.yaml:1: the environment variable %s, which units.keyEnv names, "
 	for name, c := range map[string]struct {
 		units spec.Units
 		want  string // begin of the error; empty: there is none
@@ -178,7 +178,7 @@ func TestDrawKey(t *testing.T) {
 		}
 	}
 	s.Draw.KeyEnv = "MISSING"
-	if _, err := DrawKey(s, env); err == nil || !strings.Contains(err.Error(), "the environment variable MISSING, which draw.keyEnv names for its key, is not set") {
+	if _, err := DrawKey(s, env); err == nil || !strings.Contains(err.Error(), "the environment variable MISSING, which draw.keyEnv names, is not set") {
 		t.Errorf("without the variable: %v", err)
 	}
 	if key, err := DrawKey(spec.Sale{}, env); key != nil || err != nil {

@@ -17,6 +17,7 @@
 package units
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 
@@ -48,10 +49,7 @@ func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	if s.Units == nil {
 		return nil, nil
 	}
-	source := &Source{sale: s.File, stock: s.Stock, units: *s.Units, marker: newMarker()}
-	if source.sale == "" {
-		source.sale = "sale " + s.Name
-	}
+	source := &Source{sale: cmp.Or(s.File, "sale "+s.Name), stock: s.Stock, units: *s.Units, marker: newMarker()}
 	if !s.Units.FromFile {
 		source.columns = []string{"unit"}
 	}

@@ -12,7 +12,6 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/request"
 )
 
 // tellsPages has look-ups return the page that they ask for, as the payment of a claim.
@@ -22,7 +21,7 @@ func tellsPages(next string) *httpdtest.Fake {
 			return executor.Answer{Outcome: api.BadRequest}
 		}
 		c := httpdtest.SoldTo("ada").Claim
-		c.Books = &request.Books{Payment: fmt.Sprintf("%s %d", q.Page.Before, q.Page.Limit), RefundsDue: []string{"p1"}, Owed: 3, Next: next}
+		c.Books = &api.Books{Payment: fmt.Sprintf("%s %d", q.Page.Before, q.Page.Limit), RefundDue: []string{"p1"}, RefundsDue: 3, RefundDueNext: next}
 		if q.User == "" {
 			return executor.Answer{Claim: c}
 		}

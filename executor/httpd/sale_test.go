@@ -14,7 +14,6 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 )
@@ -246,9 +245,9 @@ func TestPathsAndMethods(t *testing.T) {
 func TestGetClaim(t *testing.T) {
 	refunded := firstClaim
 	refunded.State, refunded.HeldUntil = api.Refunded, noon.Add(time.Minute)
-	refunded.Books = &request.Books{
+	refunded.Books = &api.Books{
 		SettledAt: noon.Add(time.Second), Who: "ada", Why: "the \"show\" is off", Payment: "p1",
-		Extended: true, Retired: true, RefundsDue: []string{"p2", "p3"}, Owed: 3,
+		Extended: true, Retired: true, RefundDue: []string{"p2", "p3"}, RefundsDue: 3,
 	}
 	head := strings.Replace(strings.TrimSuffix(firstClaimBody, "}"), `"sold"`, `"refunded"`, 1)
 	for name, c := range map[string]struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
@@ -116,7 +117,7 @@ func TestRepliesArrive(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123456789).UTC()
 	claim := request.Claim{
 		ID: request.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
-		Books:    &request.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}, Owed: 2, Next: "due"},
+		Books:    &api.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundDue: []string{"due"}, RefundsDue: 2, RefundDueNext: "due"},
 		Payloads: []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
 	}
 	look := uint64(1<<63 | 4)

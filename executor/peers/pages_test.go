@@ -111,14 +111,14 @@ func TestPagesOfRefundsDue(t *testing.T) {
 			var got []string
 			for page := (api.Page{Limit: limit}); ; {
 				c, why := lookupClaim(t.Context(), asked, sold.Claim.ID, page)
-				if why != "" || c.Books == nil || c.Books.Owed != len(want) {
+				if why != "" || c.Books == nil || c.Books.RefundsDue != len(want) {
 					t.Fatalf("limit %d: %+v %s", limit, c.Books, why)
 				}
-				if left := len(want) - len(got); len(c.Books.RefundsDue) != min(size, left) || (c.Books.Next != "") != (left > size) {
+				if left := len(want) - len(got); len(c.Books.RefundDue) != min(size, left) || (c.Books.RefundDueNext != "") != (left > size) {
 					t.Fatalf("limit %d, %d left: %+v", limit, left, c.Books)
 				}
-				got = append(slices.Clone(c.Books.RefundsDue), got...)
-				if page.Before = c.Books.Next; page.Before == "" {
+				got = append(slices.Clone(c.Books.RefundDue), got...)
+				if page.Before = c.Books.RefundDueNext; page.Before == "" {
 					break
 				}
 			}
@@ -126,7 +126,7 @@ func TestPagesOfRefundsDue(t *testing.T) {
 				t.Errorf("limit %d: the pages have %v", limit, got)
 			}
 		}
-		if c, why := lookupClaim(t.Context(), asked, sold.Claim.ID, api.Page{Before: "p0"}); why != "" || len(c.Books.RefundsDue) != 0 || c.Books.Next != "" {
+		if c, why := lookupClaim(t.Context(), asked, sold.Claim.ID, api.Page{Before: "p0"}); why != "" || len(c.Books.RefundDue) != 0 || c.Books.RefundDueNext != "" {
 			t.Errorf("before the first: %+v %s", c.Books, why)
 		}
 		if _, why := lookupClaim(t.Context(), asked, sold.Claim.ID, api.Page{Before: "q"}); why != api.BadRequest {

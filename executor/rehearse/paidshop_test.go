@@ -185,7 +185,7 @@ func (s *paidShop) books() (all []api.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.claims {
-		all = append(all, api.Claim{ID: c.ID, User: c.User, Outcome: c.Outcome, Units: c.Units, Payment: c.paid, RefundDue: c.owed})
+		all = append(all, api.Claim{ID: c.ID, User: c.User, Outcome: c.Outcome, Units: c.Units, Books: api.Books{Payment: c.paid, RefundDue: c.owed}})
 	}
 	return all
 }

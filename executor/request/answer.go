@@ -87,7 +87,7 @@ type Claim struct {
 	HeldUntil time.Time
 
 	// Books is set in the answer to a look-up of a claim that was held or refunded.
-	Books *Books
+	Books *api.Books
 
 	// Packets is what the units are worth, nil if they are no packets of money. It
 	// is set in what Service returns.
@@ -97,19 +97,6 @@ type Claim struct {
 	// Undelivered says that it could not be read. They are set in what Service returns.
 	Payloads    []payload.Fields
 	Undelivered bool
-}
-
-// Books is what the ledger has of a claim that was held or refunded, beyond what its
-// buyer is told when it is made.
-type Books struct {
-	SettledAt  time.Time // when it came to its state; zero: it is as it was made
-	Who, Why   string    // of a cancel or refund
-	Payment    string    // that bought it
-	Extended   bool
-	Retired    bool     // its units went out of the sale by its refund
-	RefundsDue []string // the newest payments that bought nothing
-	Owed       int      // how many there are
-	Next       string   // the cursor of older ones, the first of RefundsDue; "": there are none
 }
 
 // PageBytes is how many bytes the claims of a page have, unless it is one claim.
@@ -125,7 +112,7 @@ func (c *Claim) Size() int64 {
 	}
 	if b := c.Books; b != nil {
 		n += len(b.Who) + len(b.Why) + len(b.Payment)
-		for _, payment := range b.RefundsDue {
+		for _, payment := range b.RefundDue {
 			n += 16 + len(payment)
 		}
 	}

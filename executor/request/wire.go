@@ -37,7 +37,7 @@ func AnswerOf(m *streampb.Answer) Answer {
 		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: ClaimsOf(m.GetClaims()), Count: int(m.GetCount()),
 		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(),
 		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
-		OpensAt: ofNs(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
+		OpensAt: api.TimeOf(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
 	}
 }
 
@@ -56,7 +56,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	if b := c.Books; b != nil {
 		m.Books = &streampb.Books{
 			SettledAtNs: toNs(b.SettledAt), Who: b.Who, Why: b.Why, Payment: b.Payment,
-			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: uint32(b.Owed), Next: b.Next,
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundDue, Owed: uint32(b.RefundsDue), Next: b.RefundDueNext,
 		}
 	}
 	if p := c.Packets; p != nil {
@@ -72,7 +72,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 func ClaimOf(m *streampb.Claim) Claim {
 	c := Claim{
 		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
-		Units: append([]int64(nil), m.GetUnits()...), At: ofNs(m.GetAtNs()), HeldUntil: ofNs(m.GetHeldUntilNs()),
+		Units: append([]int64(nil), m.GetUnits()...), At: api.TimeOf(m.GetAtNs()), HeldUntil: api.TimeOf(m.GetHeldUntilNs()),
 		Undelivered: m.GetUndelivered(),
 	}
 	for _, p := range m.GetPayloads() {
@@ -80,10 +80,8 @@ func ClaimOf(m *streampb.Claim) Claim {
 		c.Payloads = append(c.Payloads, payload.Fields{Columns: p.GetNames()[:n], Values: p.GetValues()[:n]})
 	}
 	if b := m.GetBooks(); b != nil {
-		c.Books = &Books{
-			SettledAt: ofNs(b.SettledAtNs), Who: b.Who, Why: b.Why, Payment: b.Payment,
-			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: int(b.Owed), Next: b.Next,
-		}
+		books := api.BooksOf(b)
+		c.Books = &books
 	}
 	if p := m.GetPackets(); p != nil {
 		c.Packets = spec.SomePackets(p.Currency, int(min(p.Scale, spec.MaxDecimals)), c.Units, p.Amounts)
@@ -154,18 +152,10 @@ func SettlementOf(m *streampb.Settlement) Settlement {
 	}
 }
 
-// toNs returns a time in nanoseconds since 1970; 0: none.
+// toNs is the inverse of api.TimeOf.
 func toNs(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixNano()
-}
-
-// ofNs is the inverse of toNs.
-func ofNs(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns).UTC()
 }

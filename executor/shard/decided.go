@@ -85,12 +85,12 @@ func claimOf(shard int, c ledger.Claim) request.Claim {
 func claimWithBooks(shard int, c ledger.Claim) request.Claim {
 	claim := claimOf(shard, c)
 	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
-		claim.Books = &request.Books{
+		claim.Books = &api.Books{
 			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
-			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue, Owed: c.Owed,
+			Extended: c.Extended, Retired: c.Retired, RefundDue: c.RefundsDue, RefundsDue: c.Owed,
 		}
 		if c.Owed > len(c.RefundsDue) {
-			claim.Books.Next = c.RefundsDue[0]
+			claim.Books.RefundDueNext = c.RefundsDue[0]
 		}
 	}
 	return claim

@@ -107,9 +107,9 @@ func (l *ledgerView) lookupClaim(id request.ClaimID, p api.Page) request.Answer 
 			return request.Answer{Outcome: api.BadRequest}
 		}
 		if claim.Books != nil {
-			claim.Books.RefundsDue, claim.Books.Next = due, ""
+			claim.Books.RefundDue, claim.Books.RefundDueNext = due, ""
 			if more {
-				claim.Books.Next = due[0]
+				claim.Books.RefundDueNext = due[0]
 			}
 		}
 	}

@@ -129,9 +129,9 @@ func testStreamBytes(t *testing.T, units, asked int) {
 // takes.
 func TestReplyBytesOfPages(t *testing.T) {
 	largest := func(due int) executor.Claim {
-		b := &request.Books{Who: strings.Repeat("w", api.MaxWho), Why: strings.Repeat("r", api.MaxReason), Payment: strings.Repeat("p", api.MaxPayment)}
+		b := &api.Books{Who: strings.Repeat("w", api.MaxWho), Why: strings.Repeat("r", api.MaxReason), Payment: strings.Repeat("p", api.MaxPayment)}
 		for range due {
-			b.RefundsDue = append(b.RefundsDue, strings.Repeat("p", api.MaxPayment))
+			b.RefundDue = append(b.RefundDue, strings.Repeat("p", api.MaxPayment))
 		}
 		return executor.Claim{Units: make([]int64, api.MaxQuantity), Books: b}
 	}

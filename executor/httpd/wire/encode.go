@@ -9,7 +9,6 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger/payload"
 	"salectl/executor"
-	"salectl/executor/request"
 	"salectl/spec"
 )
 
@@ -48,25 +47,16 @@ func AppendClaim(b []byte, outcome api.Outcome, sale string, claim *executor.Cla
 		b = appendTime(append(b, `,"heldUntil":`...), claim.HeldUntil)
 	}
 	if claim.Books != nil {
-		b = appendBooks(b, claim.Books)
+		b = appendBooks(b, *claim.Books)
 	}
 	return append(b, '}')
 }
 
 // appendBooks appends the fields of a claim that only its lookup returns, each preceded by a comma. Lookups
 // are rare enough for encoding/json.
-func appendBooks(b []byte, books *request.Books) []byte {
-	fields := MustMarshal(struct {
-		SettledAt     time.Time `json:"settledAt,omitzero"`
-		Who           string    `json:"who,omitempty"`
-		Why           string    `json:"why,omitempty"`
-		Payment       string    `json:"payment,omitempty"`
-		Extended      bool      `json:"extended,omitempty"`
-		Retired       bool      `json:"retired,omitempty"`
-		RefundDue     []string  `json:"refundDue,omitempty"`
-		RefundsDue    int       `json:"refundsDue,omitempty"`
-		RefundDueNext string    `json:"refundDueNext,omitempty"`
-	}{books.SettledAt.UTC(), books.Who, books.Why, books.Payment, books.Extended, books.Retired, books.RefundsDue, books.Owed, books.Next})
+func appendBooks(b []byte, books api.Books) []byte {
+	books.SettledAt = books.SettledAt.UTC()
+	fields := MustMarshal(books)
 	if len(fields) == len("{}") {
 		return b
 	}

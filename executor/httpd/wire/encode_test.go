@@ -7,7 +7,6 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
-	"salectl/executor/request"
 )
 
 // TestClaimIDs holds the written form of a claim's name against the executor's.
@@ -35,10 +34,10 @@ func TestClaimsCostNothing(t *testing.T) {
 
 // A page that has no refunds due says how many there are.
 func TestPageWithoutRefundsDue(t *testing.T) {
-	for want, books := range map[string]request.Books{
-		`,"refundsDue":3`: {Owed: 3}, "": {}, `,"refundDue":["p"],"refundsDue":3,"refundDueNext":"p"`: {Owed: 3, RefundsDue: []string{"p"}, Next: "p"},
+	for want, books := range map[string]api.Books{
+		`,"refundsDue":3`: {RefundsDue: 3}, "": {}, `,"refundDue":["p"],"refundsDue":3,"refundDueNext":"p"`: {RefundsDue: 3, RefundDue: []string{"p"}, RefundDueNext: "p"},
 	} {
-		if got := string(appendBooks(nil, &books)); got != want {
+		if got := string(appendBooks(nil, books)); got != want {
 			t.Errorf("%+v: %s, want %s", books, got, want)
 		}
 	}

@@ -3,14 +3,15 @@ package wire
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"salectl/api"
@@ -331,58 +332,18 @@ func (parser *Parser) Bool(what string) (bool, *Problem) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+// escapes matches an escape sequence of JSON: a surrogate pair, or half of one (1), or any other.
+var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)`)
 
 // unescape resolves the escape sequences of a JSON string. It refuses half a
 // surrogate pair, which is no character.
 func unescape(raw []byte) ([]byte, bool) {
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' {
-			out = append(out, raw[i])
-			i++
-			continue
-		}
-		if c := unescaped[raw[i+1]]; c != 0 {
-			out = append(out, c)
-			i += 2
-			continue
-		}
-		r := codeUnit(raw[i:])
-		i += 6
-		if utf16.IsSurrogate(r) {
-			if i > len(raw) {
-				return nil, false
-			}
-			r = utf16.DecodeRune(r, codeUnit(raw[i:]))
-			i += 6
-			if r == utf8.RuneError {
-				return nil, false
-			}
-		}
-		if r < 0 {
+	for _, found := range escapes.FindAllSubmatchIndex(raw, -1) {
+		if found[2] >= 0 {
 			return nil, false
 		}
-		out = utf8.AppendRune(out, r)
 	}
-	return out, true
-}
-
-// codeUnit reads the \uXXXX that raw begins with; -1: it does not.
-func codeUnit(raw []byte) rune {
-	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
-		return -1
-	}
-	var r rune
-	for _, c := range raw[2:6] {
-		switch {
-		case isDigit(c):
-			r = r<<4 | rune(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			r = r<<4 | rune(c|0x20-'a'+10)
-		default:
-			return -1
-		}
-	}
-	return r
+	var text string
+	err := json.Unmarshal(slices.Concat([]byte(`"`), raw, []byte(`"`)), &text)
+	return []byte(text), err == nil
 }
