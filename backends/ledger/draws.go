@@ -160,7 +160,7 @@ func (d *Draft) enter(r Ruling, user, key string) Decision {
 		return Decision{Kind: Full}
 	}
 	d.beginClaim(size, r, user, key, 1).Entry = true
-	d.totals.Entries++
+	d.after.Entries++
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
@@ -175,11 +175,11 @@ func (d *Draft) Entries() {
 // once. SettleShort: no unit is available. The draft's writer must be the owner.
 func (d *Draft) Award(c Claim) Settlement {
 	op := newSettle(pb.Settle_AWARD)
-	if d.totals.Available == 0 {
+	if d.after.Available == 0 {
 		_, now, _ := d.changes.look(c)
 		return Settlement{SettleShort, now}
 	}
-	op.settle.Units = d.stock.available.lowest(1)
+	op.settle.Units = d.after.available.lowest(1)
 	op.settle.HeldUntilUs, op.settle.GraceUs = term(d.state.settings, d.commit.TimeUs)
 	return d.settle(c, op)
 }

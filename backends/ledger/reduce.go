@@ -130,88 +130,18 @@ func (s *State) rebuild(op *pb.Rebuild) error {
 	return nil
 }
 
-func (s *State) out(c *pb.Commit, op *pb.Out) error {
-	units, err := UnitsOf(op.GetUnits())
-	if err != nil {
-		return err
-	}
-	p := s.peer(int(op.GetTo()))
-	switch {
-	case !s.IsOwner(c.GetWriter()):
-		return fmt.Errorf("a transfer by somebody who is not the owner")
-	case s.settings.GetPhase() == pb.Phase_CLOSED:
-		return fmt.Errorf("a transfer out of a closed shard")
-	case p.outK != p.ackK || op.GetK() != p.outK+1:
-		return fmt.Errorf("transfer %d to shard %d while %d of %d are acknowledged", op.GetK(), op.GetTo(), p.ackK, p.outK)
-	}
-	for _, r := range units {
-		if err := s.available.Remove(r); err != nil {
-			return err
-		}
-	}
-	p.outK, p.out = op.GetK(), units
-	s.Totals.out(units.Count())
-	return nil
-}
-
-func (s *State) in(op *pb.In) error {
-	p := s.peer(int(op.GetFrom()))
-	if op.GetK() <= p.inK {
-		return nil // it was received before
-	}
-	if op.GetK() != p.inK+1 {
-		return fmt.Errorf("transfer %d from shard %d after %d", op.GetK(), op.GetFrom(), p.inK)
-	}
-	units, err := UnitsOf(op.GetUnits())
-	if err != nil {
-		return err
-	}
-	for _, r := range units {
-		if err := s.available.Add(r); err != nil {
-			return err
-		}
-	}
-	p.inK = op.GetK()
-	s.Totals.in(units.Count())
-	return nil
-}
-
-func (s *State) ack(op *pb.Ack) error {
-	p := s.peer(int(op.GetTo()))
-	if op.GetK() <= p.ackK {
-		return nil // it was acknowledged before
-	}
-	if op.GetK() != p.outK {
-		return fmt.Errorf("transfer %d to shard %d is acknowledged, %d were sent", op.GetK(), op.GetTo(), p.outK)
-	}
-	s.Totals.ack(p.out.Count())
-	p.ackK, p.out = op.GetK(), nil
-	return nil
-}
-
+// generation applies the op of a generation.
 func (s *State) generation(op *pb.Generation) error {
 	if op.GetNumber() <= s.Generation {
 		return nil // it was applied before
 	}
-	if op.GetNumber() != s.Generation+1 {
-		return fmt.Errorf("generation %d after %d", op.GetNumber(), s.Generation)
-	}
-	if err := checkStaysDraw(s.settings, op); err != nil {
+	closed := s.settings.GetPhase() == pb.Phase_CLOSED
+	if err := s.holdings.generation(op); err != nil {
 		return err
 	}
-	c, err := changeOf(op)
-	if err != nil {
-		return err
-	}
-	added, err := s.stock.change(c)
-	if err != nil {
-		return err
-	}
-	s.Totals.generation(op, added)
-	if s.settings.GetPhase() != pb.Phase_CLOSED && op.GetSettings().GetPhase() == pb.Phase_CLOSED {
+	if !closed && s.settings.GetPhase() == pb.Phase_CLOSED {
 		s.awardBound = s.mayBeAwarded()
 	}
-	s.settings = op.GetSettings()
 	s.claims.rulings.change(s.next, s.settings)
 	return nil
 }
