@@ -19,15 +19,13 @@ func (s *State) own(c *pb.Commit, op *pb.Own) error {
 }
 
 func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
-	if op.GetEntry() != s.settings.GetDraw() {
-		return fmt.Errorf("an entry in a sale that is no draw, or a claim in one that is")
-	}
-	if op.GetEntry() {
-		return s.enter(c, i, op)
-	}
 	n := int64(len(op.GetUnits()))
-	grab := op.GetFill() != 0
+	entry, grab := op.GetEntry(), op.GetFill() != 0
 	switch {
+	case entry != s.settings.GetDraw():
+		return fmt.Errorf("an entry in a sale that is no draw, or a claim in one that is")
+	case entry && (grab || n > 0 || op.GetHeldUntilUs() != 0 || op.GetGraceUs() != 0 || op.GetAsked() != 0):
+		return fmt.Errorf("an entry that has units, or a hold")
 	case op.GetFill() != s.Totals.Fill:
 		return fmt.Errorf("a claim of fill %d, the shard is at %d", op.GetFill(), s.Totals.Fill)
 	case !grab && !s.IsOwner(c.GetWriter()):
@@ -36,7 +34,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("a grab that is held")
 	case grab && op.GetAsked() != 0:
 		return fmt.Errorf("a grab that has asked for more than it was given")
-	case n == 0:
+	case n == 0 && !entry:
 		return fmt.Errorf("a claim for nothing")
 	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
 		return fmt.Errorf("a user or key of more than %d bytes", maxText)
@@ -52,6 +50,17 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if no := s.refusal(timeUs); no != Allowed {
 		return fmt.Errorf("a claim when the sale is %s", no)
 	}
+	if err := checkRuling(s.settings, op); err != nil {
+		return err
+	}
+	if entry {
+		if at.user != 0 {
+			return fmt.Errorf("user %q has an entry and may not have another", op.GetUser())
+		}
+		s.claims.insert(at, s.next, i, op)
+		s.Totals.Entries++
+		return nil
+	}
 	had, unpaid := s.users.sums(at)
 	if n > s.settings.GetPerUserLimit()-had {
 		return fmt.Errorf("user %q has %s and may not have %d more", op.GetUser(), spec.Count(had, "unit"), n)
@@ -60,9 +69,6 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("user %q has %s that were cancelled or have expired, and may claim no more", op.GetUser(), spec.Count(unpaid, "claim"))
 	}
 	if err := checkTerm("a claim", s.settings, c.GetTimeUs(), op); err != nil {
-		return err
-	}
-	if err := checkRuling(s.settings, op); err != nil {
 		return err
 	}
 	if err := checkPartial(s.settings, op, had, s.Available); err != nil {
