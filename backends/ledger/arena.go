@@ -126,11 +126,3 @@ func (t *table) grow() {
 		}
 	}
 }
-
-// clear removes all indexes and keeps the memory.
-func (t *table) clear() {
-	if t.used > 0 {
-		clear(t.words)
-		t.used = 0
-	}
-}

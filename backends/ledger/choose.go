@@ -55,7 +55,7 @@ func (w Demand) fits(units []int64, asked uint32) bool {
 // AddMissing adds to u those of the listed units that are not available.
 func (d *Draft) AddMissing(u *Units, units []int64) {
 	for _, unit := range units {
-		if !d.stock.available.Has(unit) {
+		if !d.after.available.Has(unit) {
 			u.include(unit)
 		}
 	}
@@ -66,7 +66,7 @@ func (d *Draft) AddMissing(u *Units, units []int64) {
 // highest of the others. share returns how many of the others, given their number. The result
 // has no more ranges than a transfer may have, provided that named does not either.
 func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
-	rest := d.stock.available.Minus(kept)
+	rest := d.after.available.Minus(kept)
 	picked := rest.Minus(rest.Minus(named))
 	rest = rest.Minus(picked)
 	var more []Range

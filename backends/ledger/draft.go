@@ -15,10 +15,8 @@ import (
 type Draft struct {
 	state   *State
 	commit  *pb.Commit
-	clockUs int64 // the writer's clock
-	totals  Totals
-	stock   stock
-	peers   transfers // as changed by ops of this draft
+	clockUs int64    // the writer's clock
+	after   holdings // of the shard, after the ops of this draft
 	changes changes
 	memory  claimMemory
 	size    int // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
@@ -163,7 +161,7 @@ const entryBudget = MaxEntry - 64<<10
 // Draft begins the commit that follows the state. timeUs is the writer's clock in
 // microseconds since 1970; 0 means no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
-	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(transfers),
+	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, after: holdings{transfers: make(transfers), before: s.transfers},
 		changes: changes{
 			claims: &s.claims, users: make(map[string]userChange), later: make(map[requestOf]int),
 			settled: make(map[uint32]Claim), owed: make(map[owedPayment]struct{}),
@@ -219,12 +217,12 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 		had, _ := d.state.users.sums(at)
 		quantity = min(quantity, d.state.settings.GetPerUserLimit()-had-more.units)
 	}
-	chosen, has := d.stock.choose(quantity, w, d.state.settings.GetRows())
-	if d.totals.Available < quantity || !has {
-		if !w.Partial || !partial || d.totals.Available == 0 {
+	chosen, has := d.after.choose(quantity, w, d.state.settings.GetRows())
+	if d.after.Available < quantity || !has {
+		if !w.Partial || !partial || d.after.Available == 0 {
 			return Decision{Kind: Short, Want: quantity}
 		}
-		quantity = d.totals.Available
+		quantity = d.after.Available
 	}
 	until, grace := term(d.state.settings, d.commit.TimeUs)
 	size := len(user) + len(key) + 10*int(quantity) + 32
@@ -245,8 +243,8 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 		c.Asked = uint32(asked)
 	}
 	c.HeldUntilUs, c.GraceUs = until, grace
-	c.Units = d.stock.take(d.memory.unitSlice(int(quantity)), quantity, chosen, w)
-	d.totals.claim(quantity, until != 0)
+	c.Units = d.after.take(d.memory.unitSlice(int(quantity)), quantity, chosen, w)
+	d.after.claim(quantity, until != 0)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
@@ -282,13 +280,13 @@ func (d *Draft) Grab(g Grab) Decision {
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.stock.available.Remove(Range{g.Unit, 1}) != nil {
+	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.after.available.Remove(Range{g.Unit, 1}) != nil {
 		return Decision{Kind: Void}
 	}
 	c := d.beginClaim(size, Ruling{}, g.User, g.Key, 1)
-	c.Fill, c.GrantedUs = d.totals.Fill, g.GrantedUs
+	c.Fill, c.GrantedUs = d.after.Fill, g.GrantedUs
 	c.Units = append(d.memory.unitSlice(1), g.Unit)
-	d.totals.claim(1, false)
+	d.after.claim(1, false)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
@@ -319,7 +317,7 @@ func (d *Draft) beginClaim(size int, r Ruling, user, key string, n int64) *pb.Cl
 }
 
 // Available returns the number of units available after the draft.
-func (d *Draft) Available() int64 { return d.totals.Available }
+func (d *Draft) Available() int64 { return d.after.Available }
 
 // Ops returns the number of ops in the commit.
 func (d *Draft) Ops() int { return len(d.commit.Ops) }
@@ -334,41 +332,35 @@ func (d *Draft) TimeUs() int64 { return d.commit.TimeUs }
 func (d *Draft) Own(address string) {
 	d.commit.TimeUs = d.state.commitTime(d.clockUs)
 	d.commit.Epoch = d.state.Epoch + 1
-	d.totals.Epoch, d.totals.Owner = d.commit.Epoch, address
+	d.after.Epoch, d.after.Owner = d.commit.Epoch, address
 	d.addOther(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})
 }
 
 // Out sends the n highest units to another shard, to which no transfer may be
 // open; fewer, if they are so scattered that their ranges would fill a commit.
 func (d *Draft) Out(to int, n int64) Transfer {
-	return d.out(to, d.stock.available.takeHighest(n, d.bounds.Ranges))
+	units := d.after.AvailableUnits()
+	t, _ := d.OutTaken(to, units.takeHighest(n, d.bounds.Ranges)) // they are available
+	return t
 }
 
 // OutTaken is like Out, for units taken from the shard's list, or requested by the other shard
 // by number. It fails if one of them is not available.
 func (d *Draft) OutTaken(to int, units Units) (Transfer, error) {
-	for _, r := range units {
-		if err := d.stock.available.Remove(r); err != nil {
-			return Transfer{}, fmt.Errorf("a transfer to shard %d: %w", to, err)
-		}
+	k := d.after.peer(to).outK + 1
+	if err := d.after.out(to, k, units); err != nil {
+		return Transfer{}, fmt.Errorf("a transfer to shard %d: %w", to, err)
 	}
-	return d.out(to, units), nil
-}
-
-func (d *Draft) out(to int, units Units) Transfer {
-	p := d.peer(to)
-	p.outK, p.out = p.outK+1, units
-	d.totals.out(units.Count())
-	d.addOther(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: p.outK, Units: units.Proto()}}})
-	return Transfer{To: to, K: p.outK, Units: units}
+	d.addOther(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: k, Units: units.Proto()}}})
+	return Transfer{To: to, K: k, Units: units}, nil
 }
 
 // Rebuild begins a new fill of the shard's list and returns its number. It must be
 // the only op of its commit.
 func (d *Draft) Rebuild() uint64 {
-	d.totals.Fill++
-	d.addOther(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: d.totals.Fill}}})
-	return d.totals.Fill
+	d.after.Fill++
+	d.addOther(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: d.after.Fill}}})
+	return d.after.Fill
 }
 
 // MaxRanges is the maximum number of ranges of a transfer, so that it fits into a message to
@@ -389,68 +381,34 @@ func (d *Draft) SetBounds(b Bounds) {
 // In receives a transfer. A transfer that was received before changes nothing. Later
 // claims of the draft may use the units.
 func (d *Draft) In(from int, k uint64, units Units) error {
-	p := d.peer(from)
-	if k <= p.inK {
+	if k <= d.after.peer(from).inK {
 		return nil
 	}
-	for _, r := range units {
-		if err := d.stock.available.Add(r); err != nil {
-			return fmt.Errorf("transfer %d from shard %d: %w", k, from, err)
-		}
+	if err := d.after.in(from, k, units); err != nil {
+		return fmt.Errorf("transfer %d from shard %d: %w", k, from, err)
 	}
-	p.inK = k
-	d.totals.in(units.Count())
 	d.addOther(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: uint32(from), K: k, Units: units.Proto()}}})
 	return nil
 }
 
-// Ack ends a transfer that the other shard has received.
+// Ack ends a transfer that the other shard has received. An ack of any other transfer changes nothing.
 func (d *Draft) Ack(to int, k uint64) {
-	p := d.peer(to)
-	if k <= p.ackK {
-		return
+	if k > d.after.peer(to).ackK && d.after.ack(to, k) == nil {
+		d.addOther(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: uint32(to), K: k}}})
 	}
-	d.totals.ack(p.out.Count())
-	p.ackK, p.out = k, nil
-	d.addOther(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: uint32(to), K: k}}})
-}
-
-// peer returns the draft's own copy of the exchange with another shard.
-func (d *Draft) peer(shard int) *peer {
-	p := d.peers[shard]
-	if p == nil {
-		p = new(peer)
-		if was := d.state.transfers[shard]; was != nil {
-			*p = *was
-		}
-		d.peers[shard] = p
-	}
-	return p
 }
 
 // Generation adds the shard's next generation to the commit. A generation that the shard has already is
 // ignored; one that does not follow, or whose change does not fit the shard, is an error. Claims get Full
 // from here on: the next commit decides them under the new settings.
 func (d *Draft) Generation(op *pb.Generation) error {
-	if op.GetNumber() <= d.totals.Generation {
+	if op.GetNumber() <= d.after.Generation {
 		return nil
 	}
-	if op.GetNumber() != d.totals.Generation+1 {
-		return fmt.Errorf("generation %d cannot follow %d", op.GetNumber(), d.totals.Generation)
-	}
-	if err := checkStaysDraw(d.state.settings, op); err != nil {
-		return err
-	}
-	c, err := changeOf(op)
-	added := int64(0)
-	if err == nil {
-		d.stock.dropped = d.state.DroppedUnits()
-		added, err = d.stock.change(c)
-	}
-	if err != nil {
+	d.after.dropped = d.state.DroppedUnits()
+	if err := d.after.generation(op); err != nil {
 		return fmt.Errorf("generation %d: %w", op.GetNumber(), err)
 	}
-	d.totals.generation(op, added)
 	d.addOther(&pb.Op{Op: &pb.Op_Generation{Generation: op}})
 	d.size = MaxEntry
 	return nil
@@ -458,7 +416,7 @@ func (d *Draft) Generation(op *pb.Generation) error {
 
 // Seal ends the log.
 func (d *Draft) Seal() {
-	d.totals.seal()
+	d.after.seal()
 	d.addOther(&pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}})
 }
 
@@ -481,7 +439,7 @@ func (d *Draft) Encode() (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := Head{Slot: d.state.next, Hash: hash, TimeUs: d.commit.GetTimeUs(), Totals: d.totals}
+	head := Head{Slot: d.state.next, Hash: hash, TimeUs: d.commit.GetTimeUs(), Totals: d.after.Totals}
 	return &Entry{Commit: d.commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
 }
 
@@ -492,9 +450,9 @@ func (d *Draft) Reset(timeUs int64) {
 		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],
 	}
 	d.clockUs = timeUs
-	d.totals, d.size = d.state.Totals, 64+entryBudget-d.bounds.Claims
-	d.stock.available = append(d.stock.available[:0], d.state.available...)
-	clear(d.peers)
+	d.after.Totals, d.after.settings, d.size = d.state.Totals, d.state.settings, 64+entryBudget-d.bounds.Claims
+	d.after.available = append(d.after.available[:0], d.state.available...)
+	clear(d.after.transfers)
 	d.changes.clear()
 	d.memory.reset()
 }

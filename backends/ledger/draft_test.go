@@ -402,8 +402,8 @@ func TestDraftAcksOnce(t *testing.T) {
 	d = s.Draft(TestOwner, 20)
 	d.Ack(3, 1)
 	d.Ack(3, 1)
-	if d.Ops() != 1 || d.totals.InFlight != 0 {
-		t.Errorf("%d ops, %d in flight", d.Ops(), d.totals.InFlight)
+	if d.Ops() != 1 || d.after.InFlight != 0 {
+		t.Errorf("%d ops, %d in flight", d.Ops(), d.after.InFlight)
 	}
 	MustCommit(t, s, d)
 	d = s.Draft(TestOwner, 20)
@@ -435,20 +435,5 @@ func TestDraftInThatDoesNotFit(t *testing.T) {
 	}
 	if err := s.Draft(TestOwner, 20).In(3, 1, Units{{20, 1}, {10, 1}}); err == nil || !strings.Contains(err.Error(), "transfer 1 from shard 3: units 10") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A table that is emptied again and again stays as large as it was.
-func TestTableCleared(t *testing.T) {
-	var all table
-	for i := range uint32(1000) {
-		all.add(uint64(i), i)
-		all.clear()
-		if _, ok := all.find(uint64(i), func(uint32) bool { return true }); ok {
-			t.Fatal("something is left")
-		}
-	}
-	if len(all.words) > 16 {
-		t.Errorf("it has %d words", len(all.words))
 	}
 }

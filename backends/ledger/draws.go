@@ -41,34 +41,6 @@ func (t Totals) mayBeAwarded() int64 { return t.Limit + t.Lapsed() }
 // Lapsed returns the number of claims that have lost their units.
 func (o Outcomes) Lapsed() int64 { return o.Expired + o.Cancelled + o.Refunded }
 
-// enter reduces a claim that is an entry.
-func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
-	switch {
-	case op.GetFill() != 0 || len(op.GetUnits()) > 0 || op.GetHeldUntilUs() != 0 || op.GetGraceUs() != 0 || op.GetAsked() != 0:
-		return fmt.Errorf("an entry that has units, or a hold")
-	case !s.IsOwner(c.GetWriter()):
-		return fmt.Errorf("an entry by somebody who is not the owner")
-	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
-		return fmt.Errorf("a user or key of more than %d bytes", maxText)
-	}
-	at := s.claims.look(op.GetUser(), string(op.GetKey()))
-	if at.claim != 0 {
-		return nil // the same request: it has its answer
-	}
-	if no := s.refusal(c.GetTimeUs()); no != Allowed {
-		return fmt.Errorf("an entry when the sale is %s", no)
-	}
-	if at.user != 0 {
-		return fmt.Errorf("user %q has an entry and may not have another", op.GetUser())
-	}
-	if err := checkRuling(s.settings, op); err != nil {
-		return err
-	}
-	s.claims.insert(at, s.next, i, op)
-	s.Totals.Entries++
-	return nil
-}
-
 // labels returns the labels of the entries of the run with a uid, in the order of the log.
 func (c *claims) labels(uid string) []draw.Digest {
 	labels := make([]draw.Digest, c.records.Len())
@@ -160,7 +132,7 @@ func (d *Draft) enter(r Ruling, user, key string) Decision {
 		return Decision{Kind: Full}
 	}
 	d.beginClaim(size, r, user, key, 1).Entry = true
-	d.totals.Entries++
+	d.after.Entries++
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
@@ -175,11 +147,11 @@ func (d *Draft) Entries() {
 // once. SettleShort: no unit is available. The draft's writer must be the owner.
 func (d *Draft) Award(c Claim) Settlement {
 	op := newSettle(pb.Settle_AWARD)
-	if d.totals.Available == 0 {
+	if d.after.Available == 0 {
 		_, now, _ := d.changes.look(c)
 		return Settlement{SettleShort, now}
 	}
-	op.settle.Units = d.stock.available.lowest(1)
+	op.settle.Units = d.after.available.lowest(1)
 	op.settle.HeldUntilUs, op.settle.GraceUs = term(d.state.settings, d.commit.TimeUs)
 	return d.settle(c, op)
 }

@@ -97,7 +97,7 @@ func TestShardRefusesOfADraw(t *testing.T) {
 		"by somebody else":          {op: award(func(*pb.Settle) {}), writer: "somebody", want: "not the owner"},
 		"before the close":          {op: award(func(*pb.Settle) {}), open: true, want: "AWARD of an entry"},
 		"a refund of an entry":      {op: award(func(s *pb.Settle) { s.How = pb.Settle_REFUND }), want: "REFUND of an entry"},
-		"an entry after the last":   {op: claim(&pb.Claim{User: "eve", Key: []byte("k"), Entry: true}), want: "an entry when the sale is closed"},
+		"an entry after the last":   {op: claim(&pb.Claim{User: "eve", Key: []byte("k"), Entry: true}), want: "a claim when the sale is closed"},
 		"a claim in a draw":         {op: claim(&pb.Claim{User: "eve", Key: []byte("k"), Units: []int64{1}}), open: true, want: "a claim in one that is"},
 		"an entry with a unit":      {op: claim(&pb.Claim{User: "eve", Key: []byte("k"), Entry: true, Units: []int64{1}}), open: true, want: "an entry that has units"},
 		"an entry by somebody else": {op: claim(&pb.Claim{User: "eve", Key: []byte("k"), Entry: true}), writer: "somebody", open: true, want: "not the owner"},

@@ -126,7 +126,7 @@ func (h *history) claims(t *rapid.T) {
 		if v.Kind != want {
 			t.Fatalf("decision %d on %+v, want %d", v.Kind, id, want)
 		}
-		if units := d.stock.available.Count(); units != d.Available() {
+		if units := d.after.available.Count(); units != d.Available() {
 			t.Fatalf("the draft has %d units and counts %d", units, d.Available())
 		}
 		if want == Granted {
@@ -176,7 +176,7 @@ func (h *history) demand(t *rapid.T) (w Demand) {
 // are here.
 func (h *history) chosen(d *Draft, n int64, w Demand) (units []int64, ok bool) {
 	here := func(unit int64) bool {
-		return slices.ContainsFunc(d.stock.available, func(r Range) bool { return r.First <= unit && unit < r.First+r.Count })
+		return slices.ContainsFunc(d.after.available, func(r Range) bool { return r.First <= unit && unit < r.First+r.Count })
 	}
 	switch {
 	case w.Units != nil:
@@ -321,7 +321,7 @@ func (h *history) business(t *rapid.T) {
 			}
 			left -= n
 		}
-		if left != 0 || d.stock.available.Count() != d.Available() || v.Kind != SettleDone && v.Kind != SettleRefundDue && d.Ops() > ops+1 {
+		if left != 0 || d.after.available.Count() != d.Available() || v.Kind != SettleDone && v.Kind != SettleRefundDue && d.Ops() > ops+1 {
 			t.Fatalf("settlement %d made %+v of %+v, %d units are astray, %d ops", v.Kind, v.Claim, was, left, d.Ops()-ops)
 		}
 		said[i] = v.Claim

@@ -19,15 +19,13 @@ func (s *State) own(c *pb.Commit, op *pb.Own) error {
 }
 
 func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
-	if op.GetEntry() != s.settings.GetDraw() {
-		return fmt.Errorf("an entry in a sale that is no draw, or a claim in one that is")
-	}
-	if op.GetEntry() {
-		return s.enter(c, i, op)
-	}
 	n := int64(len(op.GetUnits()))
-	grab := op.GetFill() != 0
+	entry, grab := op.GetEntry(), op.GetFill() != 0
 	switch {
+	case entry != s.settings.GetDraw():
+		return fmt.Errorf("an entry in a sale that is no draw, or a claim in one that is")
+	case entry && (grab || n > 0 || op.GetHeldUntilUs() != 0 || op.GetGraceUs() != 0 || op.GetAsked() != 0):
+		return fmt.Errorf("an entry that has units, or a hold")
 	case op.GetFill() != s.Totals.Fill:
 		return fmt.Errorf("a claim of fill %d, the shard is at %d", op.GetFill(), s.Totals.Fill)
 	case !grab && !s.IsOwner(c.GetWriter()):
@@ -36,7 +34,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("a grab that is held")
 	case grab && op.GetAsked() != 0:
 		return fmt.Errorf("a grab that has asked for more than it was given")
-	case n == 0:
+	case n == 0 && !entry:
 		return fmt.Errorf("a claim for nothing")
 	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
 		return fmt.Errorf("a user or key of more than %d bytes", maxText)
@@ -52,6 +50,17 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if no := s.refusal(timeUs); no != Allowed {
 		return fmt.Errorf("a claim when the sale is %s", no)
 	}
+	if err := checkRuling(s.settings, op); err != nil {
+		return err
+	}
+	if entry {
+		if at.user != 0 {
+			return fmt.Errorf("user %q has an entry and may not have another", op.GetUser())
+		}
+		s.claims.insert(at, s.next, i, op)
+		s.Totals.Entries++
+		return nil
+	}
 	had, unpaid := s.users.sums(at)
 	if n > s.settings.GetPerUserLimit()-had {
 		return fmt.Errorf("user %q has %s and may not have %d more", op.GetUser(), spec.Count(had, "unit"), n)
@@ -60,9 +69,6 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("user %q has %s that were cancelled or have expired, and may claim no more", op.GetUser(), spec.Count(unpaid, "claim"))
 	}
 	if err := checkTerm("a claim", s.settings, c.GetTimeUs(), op); err != nil {
-		return err
-	}
-	if err := checkRuling(s.settings, op); err != nil {
 		return err
 	}
 	if err := checkPartial(s.settings, op, had, s.Available); err != nil {
@@ -130,88 +136,18 @@ func (s *State) rebuild(op *pb.Rebuild) error {
 	return nil
 }
 
-func (s *State) out(c *pb.Commit, op *pb.Out) error {
-	units, err := UnitsOf(op.GetUnits())
-	if err != nil {
-		return err
-	}
-	p := s.peer(int(op.GetTo()))
-	switch {
-	case !s.IsOwner(c.GetWriter()):
-		return fmt.Errorf("a transfer by somebody who is not the owner")
-	case s.settings.GetPhase() == pb.Phase_CLOSED:
-		return fmt.Errorf("a transfer out of a closed shard")
-	case p.outK != p.ackK || op.GetK() != p.outK+1:
-		return fmt.Errorf("transfer %d to shard %d while %d of %d are acknowledged", op.GetK(), op.GetTo(), p.ackK, p.outK)
-	}
-	for _, r := range units {
-		if err := s.available.Remove(r); err != nil {
-			return err
-		}
-	}
-	p.outK, p.out = op.GetK(), units
-	s.Totals.out(units.Count())
-	return nil
-}
-
-func (s *State) in(op *pb.In) error {
-	p := s.peer(int(op.GetFrom()))
-	if op.GetK() <= p.inK {
-		return nil // it was received before
-	}
-	if op.GetK() != p.inK+1 {
-		return fmt.Errorf("transfer %d from shard %d after %d", op.GetK(), op.GetFrom(), p.inK)
-	}
-	units, err := UnitsOf(op.GetUnits())
-	if err != nil {
-		return err
-	}
-	for _, r := range units {
-		if err := s.available.Add(r); err != nil {
-			return err
-		}
-	}
-	p.inK = op.GetK()
-	s.Totals.in(units.Count())
-	return nil
-}
-
-func (s *State) ack(op *pb.Ack) error {
-	p := s.peer(int(op.GetTo()))
-	if op.GetK() <= p.ackK {
-		return nil // it was acknowledged before
-	}
-	if op.GetK() != p.outK {
-		return fmt.Errorf("transfer %d to shard %d is acknowledged, %d were sent", op.GetK(), op.GetTo(), p.outK)
-	}
-	s.Totals.ack(p.out.Count())
-	p.ackK, p.out = op.GetK(), nil
-	return nil
-}
-
+// generation applies the op of a generation.
 func (s *State) generation(op *pb.Generation) error {
 	if op.GetNumber() <= s.Generation {
 		return nil // it was applied before
 	}
-	if op.GetNumber() != s.Generation+1 {
-		return fmt.Errorf("generation %d after %d", op.GetNumber(), s.Generation)
-	}
-	if err := checkStaysDraw(s.settings, op); err != nil {
+	closed := s.settings.GetPhase() == pb.Phase_CLOSED
+	if err := s.holdings.generation(op); err != nil {
 		return err
 	}
-	c, err := changeOf(op)
-	if err != nil {
-		return err
-	}
-	added, err := s.stock.change(c)
-	if err != nil {
-		return err
-	}
-	s.Totals.generation(op, added)
-	if s.settings.GetPhase() != pb.Phase_CLOSED && op.GetSettings().GetPhase() == pb.Phase_CLOSED {
+	if !closed && s.settings.GetPhase() == pb.Phase_CLOSED {
 		s.awardBound = s.mayBeAwarded()
 	}
-	s.settings = op.GetSettings()
 	s.claims.rulings.change(s.next, s.settings)
 	return nil
 }

@@ -80,8 +80,8 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 	op := newSettle(pb.Settle_REFUND_DUE)
 	if d.resells(n, now, payment) {
 		op.settle.How, op.settle.Units = pb.Settle_RESELL, now.Units
-		if !d.stock.available.hasEach(now.Units) {
-			op.settle.Units = d.stock.available.lowest(len(now.Units))
+		if !d.after.available.hasEach(now.Units) {
+			op.settle.Units = d.after.available.lowest(len(now.Units))
 		}
 	}
 	op.settle.Payment = payment
@@ -99,7 +99,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 	}
 	user := d.state.claims.records.At(n).user
 	left := d.state.settings.GetPerUserLimit() - d.state.users.units(user) - d.changes.users[now.User].units
-	return int64(len(now.Units)) <= min(left, d.totals.Available)
+	return int64(len(now.Units)) <= min(left, d.after.Available)
 }
 
 func newSettle(how pb.Settle_How) *settleOp {
@@ -129,7 +129,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	if !d.move(now, &op.settle) {
 		return Settlement{SettleInvalid, now}
 	}
-	d.totals.settle(moved(int64(len(now.Units)), &op.settle), &op.settle)
+	d.after.settle(moved(int64(len(now.Units)), &op.settle), &op.settle)
 	now.settle(&op.settle, d.commit.TimeUs)
 	d.changes.settled[n] = now
 	if op.settle.How == pb.Settle_REFUND_DUE {
@@ -149,9 +149,9 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	case e.units == 0:
 		return true
 	case e.units > 0:
-		err = d.stock.available.removeEach(op.GetUnits())
+		err = d.after.available.removeEach(op.GetUnits())
 	case frees(op):
-		err = d.stock.available.addEach(now.Units)
+		err = d.after.available.addEach(now.Units)
 	}
 	if err != nil {
 		return false

@@ -16,12 +16,9 @@ import (
 // entry is folded.
 type State struct {
 	chain
-	Totals
 	claims
-	transfers
-	stock
+	holdings
 
-	settings   *pb.Settings
 	owner      string     // writer id of the owner
 	awardBound int64      // see DrawShard, once the sale is closed for good
 	entries    *draw.Tree // of a draw: the tree of its entries, once no more are accepted
@@ -30,7 +27,7 @@ type State struct {
 
 // NewState returns the state of a shard before its first slot.
 func NewState(log string) *State {
-	return &State{chain: newChain(log), claims: newClaims(), transfers: make(transfers)}
+	return &State{chain: newChain(log), claims: newClaims(), holdings: holdings{transfers: make(transfers)}}
 }
 
 // Fold applies the entry of the next slot. After an error the state must not be used.
@@ -77,11 +74,22 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 	case *pb.Op_Own:
 		return s.own(c, op.Own)
 	case *pb.Op_Out:
-		return s.out(c, op.Out)
+		units, err := UnitsOf(op.Out.GetUnits())
+		if err == nil && !s.IsOwner(c.GetWriter()) {
+			err = fmt.Errorf("a transfer by somebody who is not the owner")
+		}
+		if err != nil {
+			return err
+		}
+		return s.out(int(op.Out.GetTo()), op.Out.GetK(), units)
 	case *pb.Op_In:
-		return s.in(op.In)
+		units, err := UnitsOf(op.In.GetUnits())
+		if err != nil {
+			return err
+		}
+		return s.in(int(op.In.GetFrom()), op.In.GetK(), units)
 	case *pb.Op_Ack:
-		return s.ack(op.Ack)
+		return s.ack(int(op.Ack.GetTo()), op.Ack.GetK())
 	case *pb.Op_Generation:
 		return s.generation(op.Generation)
 	case *pb.Op_Seal:
