@@ -107,7 +107,7 @@ func New(cfg Config) *Executor {
 		Ruled:     func(rule, result string) { e.metrics.Rules.WithLabelValues(rule, result).Inc() },
 		Committed: func(oldest time.Duration) { e.metrics.Queue.Observe(oldest.Seconds()) },
 		Answered:  (*process.Pending).Deliver,
-		Repeat:    func(p *process.Pending) { block(p, p.DoAgain) }, // the rules may have to read from a store
+		Repeat:    func(p *process.Pending) { go p.DoAgain() }, // the rules may have to read from a store
 	})
 	e.Admission = &e.machine.Admission
 	e.metrics = metrics.New(e.machine, cfg.Sale, cfg.Clock)

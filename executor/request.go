@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"salectl/executor/process"
 	"salectl/executor/request"
 )
 
@@ -30,16 +29,20 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 			whole(a)
 		}
 	}
-	p := e.machine.NewPending(e.payloads.adding(answered))
+	answered = e.payloads.adding(answered)
 	if e.machine.Blocks(&r) {
-		own := r // so that r does not escape otherwise
-		block(p, func(ctx context.Context) (a Answer) {
+		ctx, cancel := context.WithCancel(context.Background())
+		own, deliver := r, answered // so that they do not escape otherwise
+		go func() {
+			defer cancel()
+			var a Answer
 			e.do(ctx, &own, &a)
-			return a
-		})
-	} else {
-		p.Begin(r)
+			deliver(a)
+		}()
+		return cancel
 	}
+	p := e.machine.NewPending(answered)
+	p.Begin(r)
 	return p.GiveUp
 }
 
@@ -73,12 +76,6 @@ func (e *Executor) drained(ctx context.Context, r *Request) {
 
 // drainPatience bounds the wait of a query for the ledger to have the units that a node gave.
 const drainPatience = 500 * time.Millisecond
-
-// block has a goroutine wait for the answer.
-func block(p *process.Pending, do func(context.Context) Answer) {
-	ctx, finish := p.Block()
-	go func() { finish(do(ctx)) }()
-}
 
 // shorten leaves the newest claims of a page that have no more bytes than a page may have: payloads
 // make them larger.

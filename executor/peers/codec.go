@@ -126,7 +126,11 @@ func ReceiveReply(r *streampb.Reply, receiver Replies) {
 	case *streampb.Reply_Answer:
 		receiver.Answered(r.GetId(), request.AnswerOf(says.Answer))
 	case *streampb.Reply_Claims:
-		receiver.Answered(r.GetId(), found(says.Claims))
+		a := request.Answer{Claims: request.ClaimsOf(says.Claims.GetClaims()), Next: says.Claims.GetNext()}
+		if len(a.Claims) == 1 {
+			a.Claim = a.Claims[0]
+		}
+		receiver.Answered(r.GetId(), a)
 	case *streampb.Reply_NotMine:
 		if says.NotMine.GetTried() {
 			tried := request.Undecided
@@ -138,13 +142,4 @@ func ReceiveReply(r *streampb.Reply, receiver Replies) {
 			Owner: says.NotMine.GetOwnerId(), Address: says.NotMine.GetOwner(), Epoch: says.NotMine.GetEpoch(),
 		})
 	}
-}
-
-// found returns the answer to a query.
-func found(m *streampb.Claims) request.Answer {
-	a := request.Answer{Claims: request.ClaimsOf(m.GetClaims()), Next: m.GetNext()}
-	if len(a.Claims) == 1 {
-		a.Claim = a.Claims[0]
-	}
-	return a
 }

@@ -113,9 +113,6 @@ func (elsewhere) MayHave(string) bool                                           
 // them, even if this process owns the shard by now.
 func (r *Remote) Busy() bool { return r.ticketCount.Load() > 0 }
 
-// updateCount updates the number of tickets. mu is held.
-func (r *Remote) updateCount() { r.ticketCount.Store(int64(len(r.queue) + len(r.sent))) }
-
 // Route returns the owner of the shard as far as is known.
 func (r *Remote) Route() ownership.Route {
 	r.mu.Lock()
@@ -148,32 +145,21 @@ func (r *Remote) ClearOwner(owner string) {
 }
 
 // Offer queues a ticket, or returns why it cannot.
-func (r *Remote) Offer(now clock.Now, t *request.Ticket) api.Outcome {
-	r.mu.Lock()
-	switch {
-	case r.closed != nil:
-		r.mu.Unlock()
-		return r.closed.Outcome
-	case len(r.queue) >= r.cfg.MaxQueue():
-		r.mu.Unlock()
-		return api.Overloaded
-	}
-	waited := len(r.queue)
-	r.enter(now, t, offered)
-	r.queue = append(r.queue, t)
-	over := r.sendQueued(now)
-	r.updateCount()
-	r.notify(waited)
-	r.mu.Unlock()
-	completeAll(over)
-	return ""
-}
-
-// notify calls Notify if requests have begun to wait; waited is how many waited before. mu is held.
-func (r *Remote) notify(waited int) {
-	if r.cfg.Notify != nil && waited == 0 && len(r.queue) > 0 {
-		r.cfg.Notify()
-	}
+func (r *Remote) Offer(now clock.Now, t *request.Ticket) (refused api.Outcome) {
+	r.update(func() []*request.Ticket {
+		switch {
+		case r.closed != nil:
+			refused = r.closed.Outcome
+			return nil
+		case len(r.queue) >= r.cfg.MaxQueue():
+			refused = api.Overloaded
+			return nil
+		}
+		r.enter(now, t, offered)
+		r.queue = append(r.queue, t)
+		return r.sendQueued(now)
+	})
+	return refused
 }
 
 // OfferFirst queues tickets of this process's own shard, which is ending: it has not
@@ -215,18 +201,17 @@ func (r *Remote) insert(ts ...*request.Ticket) {
 	r.queue = slices.Insert(r.queue, at, ts...)
 }
 
-// update calls do under the lock, and completes the tickets that do returns.
+// update calls do under the lock, and completes the tickets that do returns. It calls Notify if requests have
+// begun to wait.
 func (r *Remote) update(do func() []*request.Ticket) {
 	r.mu.Lock()
 	waited := len(r.queue)
 	over := do()
-	r.updateCount()
-	r.notify(waited)
+	r.ticketCount.Store(int64(len(r.queue) + len(r.sent)))
+	if r.cfg.Notify != nil && waited == 0 && len(r.queue) > 0 {
+		r.cfg.Notify()
+	}
 	r.mu.Unlock()
-	completeAll(over)
-}
-
-func completeAll(over []*request.Ticket) {
 	for _, t := range over {
 		t.Complete()
 	}

@@ -1,12 +1,12 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -224,11 +224,16 @@ func (d *Admission) Refuse(r *request.Request, a request.Answer) request.Answer 
 	return a
 }
 
-// check returns why no sale can answer a request, "" if one can.
+// check returns why no sale can answer a request, "" if one can. Who accepts requests from outside
+// checks that names consist of letters.
 func check(r *request.Request) string {
 	switch {
 	case !r.IsClaim():
 		return ""
+	case len(r.User) == 0 || len(r.User) > api.MaxUser:
+		return fmt.Sprintf("a user is named by 1 to %d bytes", api.MaxUser)
+	case !utf8.ValidString(r.User):
+		return "a user is named by UTF-8 text"
 	case len(r.Key) > api.MaxKey:
 		return fmt.Sprintf("a key has at most %d bytes", api.MaxKey)
 	case r.Units != nil && (r.Adjacent || int64(len(r.Units)) != r.Quantity):
@@ -239,7 +244,7 @@ func check(r *request.Request) string {
 			return "units are named by their numbers, from 1 on, in ascending order and each once"
 		}
 	}
-	if err := cmp.Or(api.CheckUser(r.User), api.CheckQuantity(r.Quantity)); err != nil {
+	if err := api.CheckQuantity(r.Quantity); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -29,9 +29,9 @@ func TestCheckAtTheBounds(t *testing.T) {
 	}{
 		"the least":                    {Request{User: "u", Quantity: 1}, ""},
 		"the most":                     {Request{User: strings.Repeat("u", api.MaxUser), Key: strings.Repeat("k", api.MaxKey), Quantity: api.MaxQuantity}, ""},
-		"no user":                      {Request{Quantity: 1}, "user: must not be empty"},
-		"a longer user":                {Request{User: strings.Repeat("u", api.MaxUser+1), Quantity: 1}, "user: 256 bytes are too many, at most 255"},
-		"no text":                      {Request{User: "\xff", Quantity: 1}, "user: must be UTF-8"},
+		"no user":                      {Request{Quantity: 1}, "a user is named by 1 to 255 bytes"},
+		"a longer user":                {Request{User: strings.Repeat("u", api.MaxUser+1), Quantity: 1}, "a user is named by 1 to 255 bytes"},
+		"no text":                      {Request{User: "\xff", Quantity: 1}, "a user is named by UTF-8 text"},
 		"a longer key":                 {Request{User: "u", Key: strings.Repeat("k", api.MaxKey+1), Quantity: 1}, "a key has at most 255 bytes"},
 		"no quantity":                  {Request{User: "u"}, "quantity: must be from 1 to 1000"},
 		"a larger quantity":            {Request{User: "u", Quantity: api.MaxQuantity + 1}, "quantity: must be from 1 to 1000"},

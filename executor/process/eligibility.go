@@ -69,15 +69,14 @@ func compileRules(d spec.Sale, applied string) (*rules.Set, error) {
 // PrepareRules compiles the rules of the newest generation and opens what they read, so that no request
 // waits for it. It may take as long as a file takes to be read, and is safe for concurrent use.
 func (m *Machine) PrepareRules() {
-	if t := m.serving.Load(); t != nil {
-		if e := t.eligibility.Load(); e != nil {
-			e.prepare(m.clock())
-		}
+	t := m.serving.Load()
+	if t == nil {
+		return
 	}
-}
-
-// prepare compiles the rules and opens what they read, so that no request waits for it.
-func (e *eligibility) prepare(now clock.Now) {
+	e, now := t.eligibility.Load(), m.clock()
+	if e == nil {
+		return
+	}
 	_, err := e.compile()
 	if err == nil {
 		_, err = e.users.opened(now)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"salectl/api"
-	"salectl/backends/clock"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/request"
@@ -121,79 +119,63 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		return
 	}
 	v.Register(e.ID)
-	v.serve(ctx, v.d.clock(), e)
-}
-
-// answer ends a request with its answer.
-func (v *Inbound) answer(id uint64, a request.Answer) {
-	v.end(id)
-	v.back.Answered(id, a)
-}
-
-// bounce ends a request of which another process owns the shard.
-func (v *Inbound) bounce(id uint64, to ownership.Route) {
-	v.end(id)
-	v.back.Bounced(id, to)
-}
-
-// serve serves a request that is not given up yet.
-func (v *Inbound) serve(ctx context.Context, now clock.Now, e peers.ForwardedRequest) {
-	d := v.d
+	d, now := v.d, v.d.clock()
 	t := d.serving.Load()
 	// A process that does not know yet that a sale was begun anew would take what is decided here
 	// for the run before: an entry for one that was not drawn then.
 	if t == nil || e.UID != "" && e.UID != t.uid {
-		v.bounce(e.ID, ownership.Route{})
+		v.end(e.ID)
+		v.back.Bounced(e.ID, ownership.Route{})
 		return
 	}
 	i, ok := e.Home(len(t.shards))
+	reply := func(a request.Answer) {
+		v.end(e.ID)
+		if a.Elsewhere && a.Outcome != api.Unknown {
+			v.back.Bounced(e.ID, t.remotes[i].Route())
+			return
+		}
+		v.back.Answered(e.ID, a)
+	}
 	if !ok {
-		v.answer(e.ID, request.Answer{Outcome: api.NoSuchClaim})
+		reply(request.Answer{Outcome: api.NoSuchClaim})
 		return
 	}
 	if v.over.Load() {
 		return // the peer has sent it again
 	}
-	bounce := func() { v.bounce(e.ID, t.remotes[i].Route()) }
 	s := t.local(i)
-	if s == nil || !s.Serves() || !s.May(now) {
-		bounce()
+	switch {
+	case s == nil || !s.Serves() || !s.May(now):
+		reply(request.Answer{Elsewhere: true})
 		return
-	}
-	if e.Query != nil {
-		if a, ok := t.lookup(now, i, e.Query); ok {
-			v.answer(e.ID, a)
-		} else {
-			bounce()
-		}
+	case e.Query != nil:
+		a, ok := t.lookup(now, i, e.Query)
+		a.Elsewhere = !ok
+		reply(a)
 		return
 	}
 	var a request.Answer
 	ticket := d.admitTo(ctx, now, t, s, &e.Request, &a)
 	if ticket == nil {
-		v.answer(e.ID, a)
+		reply(a)
 		return
 	}
 	ticket.MarkFromPeer(&v.over)
 	ticket.OnAnswer(request.WaiterFunc(func() {
 		v.end(e.ID) // before the ticket may be another's
 		a := ticket.Finish()
-		if a.Elsewhere && a.Outcome != api.Unknown {
-			bounce()
-			return
-		}
 		t.completeAnswer(&a)
-		v.back.Answered(e.ID, a)
+		reply(a)
 	}))
 	switch refused := s.Offer(now, ticket); {
 	case refused == api.Standby:
 		ticket.Free()
-		bounce()
+		reply(request.Answer{Elsewhere: true})
 	case refused != "":
 		r := ticket.Received()
-		a := t.refuse(s, &r, request.Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
-		v.answer(e.ID, a)
+		reply(t.refuse(s, &r, request.Refusal(refused)))
 	case v.queued(e.ID, ticket):
 		v.back.Answered(e.ID, ticket.WithdrawnAnswer())
 	}

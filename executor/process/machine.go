@@ -65,7 +65,7 @@ type Config struct {
 	// Answered reports that a pending request has its answer. The shell calls Deliver, at once or later.
 	Answered func(p *Pending)
 	// Repeat has a pending request decided again, because the rules changed after it was admitted. The
-	// shell calls its Repeat, or its Block and then DoAgain.
+	// shell calls its Repeat or, on another goroutine, its DoAgain.
 	Repeat func(p *Pending)
 }
 

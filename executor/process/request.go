@@ -88,10 +88,18 @@ func (p *Pending) Repeat() {
 	}
 }
 
-// DoAgain is Repeat that waits for the answer, for a blocked request.
-func (p *Pending) DoAgain(ctx context.Context) (a request.Answer) {
+// DoAgain is Repeat that waits for the answer, and passes it on.
+func (p *Pending) DoAgain() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p.cancel, p.session = cancel, nil // doAgain completes the answer
+	p.state.Store(pendingBlocked)
+	if p.givenUp.Load() {
+		cancel()
+	}
+	var a request.Answer
 	p.m.doAgain(ctx, p.ticket, p.changed, &a)
-	return a
+	p.finish(a)
 }
 
 // Pending is a request without a waiting goroutine: it calls a function once, with the answer.
@@ -100,8 +108,8 @@ func (p *Pending) DoAgain(ctx context.Context) (a request.Answer) {
 //	waiting  -> done      it is given up, or answered without a ticket
 //	answered -> done      Deliver
 //	answered -> waiting   Deliver, if the rules have changed: Config.Repeat is called, and then Repeat
-//	any      -> blocked   Block
-//	blocked  -> done      the function that Block returned
+//	answered -> blocked   or DoAgain
+//	blocked  -> done      DoAgain has the answer
 type Pending struct {
 	m        *Machine
 	changed  int // how often the rules have changed since it was first admitted
@@ -125,20 +133,6 @@ const (
 // NewPending returns a request that calls answered. It is safe for concurrent use.
 func (m *Machine) NewPending(answered func(request.Answer)) *Pending {
 	return &Pending{m: m, answered: answered}
-}
-
-// Block has the caller find the answer, which it passes to finish. ctx ends when the request is given up.
-func (p *Pending) Block() (ctx context.Context, finish func(request.Answer)) {
-	ctx, p.cancel = context.WithCancel(context.Background())
-	p.state.Store(pendingBlocked)
-	if p.givenUp.Load() {
-		p.cancel()
-	}
-	p.session = nil // the caller completes the answer
-	return ctx, func(a request.Answer) {
-		p.cancel()
-		p.finish(a)
-	}
 }
 
 // waitFor sets the ticket of the request, before the ticket can be answered.

@@ -1,34 +1,43 @@
 package process
 
 import (
+	"sync"
 	"testing"
 
 	"salectl/api"
+	"salectl/backends/clock"
 	"salectl/executor/request"
 	"salectl/spec"
 )
 
-// TestPendingBlocked gives a blocked request up, before and after Block: the context of its caller
-// ends, and it is answered once, with what the caller found.
+// TestPendingBlocked gives a request up that is decided again, before and meanwhile: the context of the decision
+// ends, and the request is answered once.
 func TestPendingBlocked(t *testing.T) {
-	for _, before := range []bool{false, true} {
-		var answers []request.Answer
-		p := new(Machine).NewPending(func(a request.Answer) { answers = append(answers, a) })
-		if p.state.Store(pendingAnswered); before {
+	for name, before := range map[string]bool{"before": true, "meanwhile": false} {
+		t.Run(name, func(t *testing.T) {
+			var answers []request.Answer
+			var p *Pending
+			ended := false
+			m := New(Config{Me: []byte("me"), Clock: func() clock.Now {
+				if p.state.Load() != pendingBlocked {
+					t.Error("it is not blocked while it is decided")
+				}
+				cancel := p.cancel
+				p.cancel = func() { ended = true; cancel() }
+				p.GiveUp()
+				return clock.Now{}
+			}})
+			p = m.NewPending(func(a request.Answer) { answers = append(answers, a) })
+			p.ticket = request.NewTicket(new(sync.Pool), request.Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
+			if p.state.Store(pendingAnswered); before {
+				p.GiveUp()
+			}
+			p.DoAgain()
 			p.GiveUp()
-		}
-		ctx, finish := p.Block()
-		if (ctx.Err() != nil) != before {
-			t.Errorf("given up before: %v: %v", before, ctx.Err())
-		}
-		if p.GiveUp(); ctx.Err() == nil {
-			t.Error("it was given up, and its caller goes on")
-		}
-		finish(request.Answer{Outcome: api.Overloaded})
-		p.GiveUp()
-		if p.Deliver(); len(answers) != 1 || answers[0].Outcome != api.Overloaded {
-			t.Errorf("given up before: %v: %+v", before, answers)
-		}
+			if p.Deliver(); len(answers) != 1 || answers[0].Outcome != api.Standby || !ended {
+				t.Errorf("%+v, and its context has ended: %v", answers, ended)
+			}
+		})
 	}
 }
 

@@ -31,14 +31,6 @@ func (r *requests) add(ts []*request.Ticket) {
 	r.prioritized = r.prioritized || slices.ContainsFunc(ts, func(t *request.Ticket) bool { return t.Admittance != nil && t.Admittance.Priority != rules.Priority{} })
 }
 
-// sortDue sorts the requests that are due by priority, those of one priority by arrival.
-func (r *requests) sortDue() {
-	if r.prioritized {
-		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *request.Ticket) int { return b.Priority().Compare(a.Priority()) })
-		r.prioritized = len(r.waiting) > 0
-	}
-}
-
 // retryAll makes all undecided requests due for a decision: units may have come, or be gone for good.
 func (r *requests) retryAll() { r.due = len(r.waiting) }
 
@@ -107,10 +99,13 @@ const (
 	full             // it waits for the next commit
 )
 
-// decide calls look for the requests that are due, by priority, until the commit is full. Decided
-// requests join the batch; requests that are short of units keep waiting.
+// decide calls look for the requests that are due, by priority and those of one priority by arrival, until the
+// commit is full. Decided requests join the batch; requests that are short of units keep waiting.
 func (r *requests) decide(look func(*request.Ticket) decision) {
-	r.sortDue()
+	if r.prioritized {
+		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *request.Ticket) int { return b.Priority().Compare(a.Priority()) })
+		r.prioritized = len(r.waiting) > 0
+	}
 	keep := len(r.waiting) - r.due
 	r.earlierShort = slices.ContainsFunc(r.short(), func(t *request.Ticket) bool { return !t.Chooses() })
 	r.due = 0
