@@ -56,7 +56,6 @@ func NewGroup(cfg Config) (*Group, error) {
 		cfg: cfg, tm: timesOf(cfg.TTL), pace: newPace(cfg),
 		byKey: make(map[string]*member), nodes: make([]groupNode, len(cfg.Nodes)),
 	}
-	g.cfg.Token = g.pace.token
 	return g, nil
 }
 
@@ -137,7 +136,7 @@ func (g *Group) time() clock.Now {
 func (g *Group) add(key string) *member {
 	m := &Machine{
 		cfg: g.cfg, tm: g.tm, nodes: make([]node, len(g.nodes)), round: round{wide: true},
-		aged: g.aged, last: g.time(), group: g.pace,
+		aged: g.aged, last: g.time(), tokens: g.pace.tokens, group: g.pace,
 	}
 	for i := range m.nodes {
 		m.nodes[i].seen = g.nodes[i].seen

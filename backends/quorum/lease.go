@@ -75,11 +75,11 @@ type Machine struct {
 	retryAt  time.Duration // time of the next try for wants, if none is under way
 	renewAt  time.Duration // time of the next renewal
 
-	nodes []node
-	spent spent
-	seq   uint64 // number of the last call
-	stats Stats
-	out   Effects
+	nodes  []node
+	tokens *tokens
+	seq    uint64 // number of the last call
+	stats  Stats
+	out    Effects
 
 	sighted map[string][]sighting // by wanted key: the holder that each node names
 
@@ -95,7 +95,9 @@ func NewMachine(cfg Config) (*Machine, error) {
 	if cfg.LateNodes == nil {
 		cfg.LateNodes = NewLateNodes(len(cfg.Nodes))
 	}
-	return &Machine{cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}}, nil
+	return &Machine{
+		cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}, tokens: newTokens(cfg),
+	}, nil
 }
 
 // Acquire requests keys, all or none of them. Held keys stay held whatever the result. Keys
