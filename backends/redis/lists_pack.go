@@ -63,37 +63,25 @@ func (u *unpacker) take(n int) (taken string) {
 	return taken
 }
 
-func (u *unpacker) text() string {
-	switch kind := u.number(1); {
-	case kind&0xe0 == 0xa0:
-		return u.take(kind & 0x1f)
-	case kind == 0xd9:
-		return u.take(u.number(1))
-	case kind == 0xda:
-		return u.take(u.number(2))
-	case kind == 0xdb:
-		return u.take(u.number(4))
+// length reads a length after its kind: short has the length in its low bits, and the kinds up to last
+// have it in as many bytes as wide says.
+func (u *unpacker) length(short, bits, last int, wide ...int) int {
+	kind := u.number(1)
+	i := kind - last + len(wide) - 1
+	switch {
+	case kind&^bits == short:
+		return kind & bits
+	case i >= 0 && i < len(wide):
+		return u.number(wide[i])
 	}
 	u.bad = true
-	return ""
+	return 0
 }
 
+func (u *unpacker) text() string { return u.take(u.length(0xa0, 0x1f, 0xdb, 1, 2, 4)) }
+
 func (u *unpacker) texts() (texts []string) {
-	count := 0
-	switch kind := u.number(1); {
-	case kind&0xf0 == 0x90:
-		count = kind & 0x0f
-	case kind == 0xdc:
-		count = u.number(2)
-	case kind == 0xdd:
-		count = u.number(4)
-	default:
-		u.bad = true
-	}
-	for range count {
-		if u.bad {
-			return nil
-		}
+	for count := u.length(0x90, 0x0f, 0xdd, 2, 4); count > 0 && !u.bad; count-- {
 		texts = append(texts, u.text())
 	}
 	return texts
