@@ -26,6 +26,16 @@ type record struct {
 	history []Purchase // nil: not looked up
 }
 
+var nobody = &record{schema: noAttributes}
+
+// record returns the record of a, that of nobody for the zero Attributes.
+func (a Attributes) record() *record {
+	if a.of == nil {
+		return nobody
+	}
+	return a.of
+}
+
 // Digest is a SHA-256 over canonical bytes.
 type Digest [sha256.Size]byte
 
@@ -103,54 +113,33 @@ func (r *record) canonical(b []byte) []byte {
 }
 
 // ID returns the user's id. It is empty for the zero Attributes.
-func (a Attributes) ID() string {
-	if a.of == nil {
-		return ""
-	}
-	return a.of.id
-}
+func (a Attributes) ID() string { return a.record().id }
 
 // Known reports whether the source has an entry for the user.
-func (a Attributes) Known() bool { return a.of != nil && a.of.known }
+func (a Attributes) Known() bool { return a.record().known }
 
 // Err returns the error of reading the values, or nil.
-func (a Attributes) Err() error {
-	if a.of == nil {
-		return nil
-	}
-	return a.of.err
-}
+func (a Attributes) Err() error { return a.record().err }
 
 // Digest identifies the user and all values. It depends neither on the order of declared attributes
 // nor on the notation of values. The zero Attributes has the zero digest.
-func (a Attributes) Digest() Digest {
-	if a.of == nil {
-		return Digest{}
-	}
-	return a.of.digest
-}
+func (a Attributes) Digest() Digest { return a.record().digest }
 
 // Value returns the value of an attribute. It is missing if there is none or the schema lacks the
 // attribute.
 func (a Attributes) Value(name string) Value {
-	if a.of == nil {
-		return Value{}
+	r := a.record()
+	if i, ok := r.schema.index[name]; ok {
+		return r.values[i]
 	}
-	i, ok := a.of.schema.index[name]
-	if !ok {
-		return Value{}
-	}
-	return a.of.values[i]
+	return Value{}
 }
 
 // at returns the value of attribute i of a schema. Rules may be newer than the schema of the user;
 // then values are matched by name and type.
 func (a Attributes) at(s *Schema, i int) Value {
-	if a.of == nil {
-		return Value{}
-	}
-	if a.of.schema == s || a.of.schema.same == s.same {
-		return a.of.values[i]
+	if r := a.record(); r.schema == s || r.schema.same == s.same {
+		return r.values[i]
 	}
 	if v := a.Value(s.attributes[i].Name); v.kind == s.attributes[i].Type {
 		return v

@@ -89,13 +89,6 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (e *evaluation) Parent() cel.Activation { return nil }
 
-func (e *evaluation) userID() ref.Val {
-	if e.in.User.of == nil {
-		return nil
-	}
-	return e.in.User.of.boxed
-}
-
 // purchases returns history as a list, or an error if it is longer than MaxList.
 func (e *evaluation) purchases() ref.Val {
 	if e.history != nil {

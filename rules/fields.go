@@ -65,7 +65,7 @@ func object(name, structType string) declared { return declared{name, types.NewO
 // newProvider returns the provider of rules.
 func newProvider(s *Schema, history bool) *provider {
 	user := []field{
-		{fieldID, types.StringType, func(from any) (ref.Val, error) { return from.(*evaluation).userID(), nil }},
+		{fieldID, types.StringType, func(from any) (ref.Val, error) { return from.(*evaluation).in.User.record().boxed, nil }},
 		{fieldKnown, types.BoolType, func(from any) (ref.Val, error) { return types.Bool(from.(*evaluation).in.User.Known()), nil }},
 	}
 	for i, a := range s.attributes {

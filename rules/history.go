@@ -35,10 +35,7 @@ type Buyer struct {
 // History returns the user's purchases in other sales, the newest first, or nil if they were not
 // looked up.
 func (a Attributes) History() []Purchase {
-	if a.of == nil {
-		return nil
-	}
-	return a.of.history
+	return a.record().history
 }
 
 // WithHistory returns a copy of a with purchases. Its digest identifies them, too.

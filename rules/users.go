@@ -16,17 +16,7 @@ type Users interface {
 }
 
 // UnknownUsers returns a Users without an entry for any user.
-func UnknownUsers(s *Schema) Users { return unknownUsers{s} }
-
-type unknownUsers struct{ schema *Schema }
-
-func (u unknownUsers) Lookup(_ context.Context, ids []string) ([]Attributes, error) {
-	all := make([]Attributes, len(ids))
-	for i, id := range ids {
-		all[i] = u.schema.Unknown(id)
-	}
-	return all, nil
-}
+func UnknownUsers(s *Schema) Users { return &File{newTable(s)} }
 
 // SourceError reports that the source does not contain the users as declared. A retry does not help.
 type SourceError struct {

@@ -19,7 +19,7 @@ type Config struct {
 	Hedge     time.Duration // how long a first try queries only a majority of the nodes; 0: it queries all at once
 	LateNodes *LateNodes    // nodes to leave out of that majority; nil: the machine keeps its own record
 
-	// Token returns a new random token without spaces.
+	// Token returns a new random text without spaces, with which the tokens of a machine begin.
 	Token func() string
 	// Jitter returns random numbers in [0, 1). They spread the retries of machines that were
 	// refused together.

@@ -116,7 +116,7 @@ func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
 // node did not report its time within the last ttl.
 func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 	s := &m.nodes[node].seen
-	if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
+	if s.clock.IsZero() || m.at(now)-s.aged > m.cfg.TTL {
 		return 0, false
 	}
 	return s.clockOff(now), true

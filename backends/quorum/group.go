@@ -22,10 +22,7 @@ type Group struct {
 	tm   times
 	pace *pace
 
-	// aged is the time base of all machines, like Machine.aged. The machines get it as their
-	// wall time, so that a machine that is stepped rarely ages as the group does.
-	aged time.Duration
-	last clock.Now
+	timeline // of all machines: they get aged as their wall time, so one that is stepped rarely ages as the group does
 
 	members []*member // in order of their first Acquire
 	byKey   map[string]*member
@@ -56,7 +53,6 @@ func NewGroup(cfg Config) (*Group, error) {
 		cfg: cfg, tm: timesOf(cfg.TTL), pace: newPace(cfg),
 		byKey: make(map[string]*member), nodes: make([]groupNode, len(cfg.Nodes)),
 	}
-	g.cfg.Token = g.pace.token
 	return g, nil
 }
 
@@ -116,11 +112,7 @@ func (g *Group) Tick(now clock.Now) Effects {
 
 // observe advances the time, and steps every machine for which something is due.
 func (g *Group) observe(now clock.Now) {
-	if g.last.Wall.IsZero() {
-		g.last = now
-	}
-	g.aged += max(0, now.Since(g.last))
-	g.last = now
+	g.advance(now)
 	for _, k := range g.members {
 		if k.next <= g.aged {
 			g.step(k, k.m.Tick(g.time()))
@@ -137,7 +129,7 @@ func (g *Group) time() clock.Now {
 func (g *Group) add(key string) *member {
 	m := &Machine{
 		cfg: g.cfg, tm: g.tm, nodes: make([]node, len(g.nodes)), round: round{wide: true},
-		aged: g.aged, last: g.time(), group: g.pace,
+		timeline: timeline{g.aged, g.time()}, tokens: g.pace.tokens, group: g.pace,
 	}
 	for i := range m.nodes {
 		m.nodes[i].seen = g.nodes[i].seen
@@ -192,7 +184,7 @@ func (g *Group) effects() Effects {
 	}
 	out := g.out
 	g.out = Effects{}
-	out.Wake = wakeAt(g.last, g.aged, next)
+	out.Wake = g.mono(next)
 	return out
 }
 
@@ -273,7 +265,7 @@ func (g *Group) ClockOff(now clock.Now) (time.Duration, bool) {
 // node did not report its time within the last ttl.
 func (g *Group) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 	s := &g.nodes[node].seen
-	if s.clock.IsZero() || g.aged+max(0, now.Since(g.last))-s.aged > g.cfg.TTL {
+	if s.clock.IsZero() || g.at(now)-s.aged > g.cfg.TTL {
 		return 0, false
 	}
 	return s.clockOff(now), true

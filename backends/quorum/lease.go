@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -49,10 +48,7 @@ type Machine struct {
 	cfg Config
 	tm  times
 
-	// aged is the time base of all fields below. It sums up the time between inputs, each time
-	// by the faster of the two clocks.
-	aged time.Duration
-	last clock.Now // time of the last input
+	timeline
 
 	state   State
 	parting bool     // all keys are released, and Freed is not emitted yet
@@ -75,11 +71,11 @@ type Machine struct {
 	retryAt  time.Duration // time of the next try for wants, if none is under way
 	renewAt  time.Duration // time of the next renewal
 
-	nodes []node
-	spent spent
-	seq   uint64 // number of the last call
-	stats Stats
-	out   Effects
+	nodes  []node
+	tokens *tokens
+	seq    uint64 // number of the last call
+	stats  Stats
+	out    Effects
 
 	sighted map[string][]sighting // by wanted key: the holder that each node names
 
@@ -95,7 +91,9 @@ func NewMachine(cfg Config) (*Machine, error) {
 	if cfg.LateNodes == nil {
 		cfg.LateNodes = NewLateNodes(len(cfg.Nodes))
 	}
-	return &Machine{cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}}, nil
+	return &Machine{
+		cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}, tokens: newTokens(cfg),
+	}, nil
 }
 
 // Acquire requests keys, all or none of them. Held keys stay held whatever the result. Keys
@@ -222,11 +220,7 @@ func (m *Machine) release(now clock.Now, next string) Effects {
 
 // observe advances the time and applies what time alone decides.
 func (m *Machine) observe(now clock.Now) {
-	if m.last.Wall.IsZero() {
-		m.last = now // the first input: nothing has aged yet
-	}
-	m.aged += max(0, now.Since(m.last))
-	m.last = now
+	m.advance(now)
 	if m.state == Held && m.aged >= m.since+m.tm.usable {
 		m.lose(m.oldest(), "it could not be renewed in time")
 	}
@@ -274,9 +268,6 @@ func (m *Machine) take() Effects {
 	return out
 }
 
-// never is the time of something that does not fall due.
-const never = time.Duration(math.MaxInt64)
-
 // wake returns the monotonic time at which the next Tick is due, 0 for never.
 func (m *Machine) wake() time.Duration {
 	at := m.next()
@@ -285,15 +276,7 @@ func (m *Machine) wake() time.Duration {
 			at = min(at, n.owedNext())
 		}
 	}
-	return wakeAt(m.last, m.aged, at)
-}
-
-// wakeAt converts a time on the time base of aged to a monotonic time; 0 for never.
-func wakeAt(last clock.Now, aged, at time.Duration) time.Duration {
-	if at == never {
-		return 0
-	}
-	return last.Mono + max(at-aged, 1)
+	return m.mono(at)
 }
 
 // next returns when something other than a release falls due, on the time base of aged.

@@ -2,8 +2,6 @@ package quorum
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -12,34 +10,22 @@ import (
 // each key won.
 const notListed = time.Duration(-1)
 
-// pace is shared by the machines of a Group: the times of renewals and retries, and the prefix
-// of tokens.
+// pace is shared by the machines of a Group: the times of renewals and retries, and the tokens.
 type pace struct {
+	tokens *tokens
 	every  time.Duration // from one renewal to the next
 	phase  time.Duration // of the renewals, random in each process
 	jitter func() float64
 	tries  []time.Duration // future times of retries, on the time base of aged
-
-	prefix string // of all tokens
-	tokens uint64 // number of tokens issued
 }
 
 func newPace(cfg Config) *pace {
 	every := timesOf(cfg.TTL).renew
 	return &pace{
 		every: every, phase: time.Duration(cfg.Jitter() * float64(every)),
-		jitter: cfg.Jitter, prefix: cfg.Token() + ".",
+		jitter: cfg.Jitter, tokens: newTokens(cfg),
 	}
 }
-
-// token returns a new token.
-func (p *pace) token() string {
-	p.tokens++
-	return p.prefix + strconv.FormatUint(p.tokens, 36)
-}
-
-// issued reports whether the group has issued a token.
-func (p *pace) issued(token string) bool { return strings.HasPrefix(token, p.prefix) }
 
 // renewal returns the next time at which all held keys are renewed. The first renewal of a key
 // comes early, and so needs no call of its own.

@@ -273,8 +273,8 @@ func TestLostRepliesAreAskedAgain(t *testing.T) {
 	w.after(700*time.Millisecond, find)
 	p.acquire("a")
 	w.run(400 * time.Millisecond)
-	if p.m.State() != quorum.Acquiring || w.votes("a", "p0.1") != 1 {
-		t.Fatalf("%v, and %d nodes have done as they were asked", p.m.State(), w.votes("a", "p0.1"))
+	if p.m.State() != quorum.Acquiring || w.votes("a", "p0.1.1") != 1 {
+		t.Fatalf("%v, and %d nodes have done as they were asked", p.m.State(), w.votes("a", "p0.1.1"))
 	}
 	w.run(2 * time.Second)
 	if p.m.State() != quorum.Held {

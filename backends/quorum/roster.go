@@ -45,9 +45,7 @@ func (c RosterConfig) check() error {
 type Roster struct {
 	cfg RosterConfig
 
-	// aged is the time base, like Machine.aged.
-	aged time.Duration
-	last clock.Now
+	timeline
 
 	state  rosterState
 	note   string
@@ -102,7 +100,7 @@ func NewRoster(cfg RosterConfig) (*Roster, error) {
 // Present registers this process, with a note of at most 1,000 bytes. A change is sent to the
 // nodes at once; the registration is renewed from then on.
 func (r *Roster) Present(now clock.Now, note string) Effects {
-	r.observe(now)
+	r.advance(now)
 	if r.state != rosterPresent || r.note != note {
 		r.say(rosterPresent, note)
 	}
@@ -112,7 +110,7 @@ func (r *Roster) Present(now clock.Now, note string) Effects {
 // Leave removes the registration of this process; Gone reports when the nodes know. Until the
 // next Present the roster discovers no members.
 func (r *Roster) Leave(now clock.Now) Effects {
-	r.observe(now)
+	r.advance(now)
 	if r.state == rosterPresent {
 		r.say(rosterLeaving, "")
 	}
@@ -130,7 +128,7 @@ func (r *Roster) say(s rosterState, note string) {
 
 // Refresh queries all nodes without delay, because an unknown member has appeared.
 func (r *Roster) Refresh(now clock.Now) Effects {
-	r.observe(now)
+	r.advance(now)
 	for i := range r.nodes {
 		r.nodes[i].askAt = min(r.nodes[i].askAt, r.aged)
 	}
@@ -139,13 +137,13 @@ func (r *Roster) Refresh(now clock.Now) Effects {
 
 // Tick advances the time. An early or unneeded Tick does no harm.
 func (r *Roster) Tick(now clock.Now) Effects {
-	r.observe(now)
+	r.advance(now)
 	return r.effects()
 }
 
 // Reply handles the reply to a call. A duplicate reply is ignored.
 func (r *Roster) Reply(now clock.Now, reply Reply) Effects {
-	r.observe(now)
+	r.advance(now)
 	n := &r.nodes[reply.Node]
 	c := n.call
 	if c == nil || c.seq != reply.Seq {
@@ -177,14 +175,6 @@ func presentOf(m Member) present {
 	return present{m, n}
 }
 
-func (r *Roster) observe(now clock.Now) {
-	if r.last.Wall.IsZero() {
-		r.last = now
-	}
-	r.aged += max(0, now.Since(r.last))
-	r.last = now
-}
-
 // effects calls the nodes that are free and due, and returns the calls.
 func (r *Roster) effects() (out Effects) {
 	for i := range r.nodes {
@@ -192,7 +182,7 @@ func (r *Roster) effects() (out Effects) {
 			out.Calls = append(out.Calls, r.meet(i))
 		}
 	}
-	out.Wake = wakeAt(r.last, r.aged, r.next())
+	out.Wake = r.mono(r.next())
 	return out
 }
 
@@ -228,7 +218,7 @@ func (r *Roster) parted(n *rosterNode) bool {
 // queried. sure is false if fewer than a majority of the nodes have answered within the last
 // ttl: members may then be missing.
 func (r *Roster) Members(now clock.Now) (members []Member, sure bool) {
-	aged := r.aged + max(0, now.Since(r.last))
+	aged := r.at(now)
 	all := make(map[string]present)
 	answered := 0
 	for i := range r.nodes {

@@ -76,7 +76,7 @@ func (m *Machine) majority() int { return len(m.nodes)/2 + 1 }
 // try begins a round that requests the wanted keys and renews the held ones.
 func (m *Machine) try() {
 	if m.token == "" {
-		m.token = m.cfg.Token()
+		m.token = m.tokens.next()
 	}
 	m.stats.Tries++
 	standings := make([]standing, len(m.wants)*len(m.nodes))
@@ -342,9 +342,6 @@ func (m *Machine) weakest() *lease {
 // drop queues the release of a key on every node that may have it, handing it over to the
 // waiter next if not "".
 func (m *Machine) drop(l *lease, next string) {
-	if m.group == nil {
-		m.spent.add(l.token)
-	}
 	for i, st := range l.at {
 		if n := &m.nodes[i]; st.mayHave() {
 			m.owe(n, Ask{Key: l.key, Token: l.token, Next: next})

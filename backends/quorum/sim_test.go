@@ -84,7 +84,7 @@ func newWorld(seed uint64, ttl time.Duration, nodeRates, procRates []float64) *w
 		names = append(names, n.name)
 	}
 	for i, rate := range procRates {
-		w.procs = append(w.procs, newProc(w, fmt.Sprintf("p%d", i), rate, names))
+		w.procs = append(w.procs, newProc(w, fmt.Sprintf("p%d", i), rate, names, 0))
 	}
 	return w
 }
@@ -250,9 +250,9 @@ type proc struct {
 	think time.Duration // how long it waits before it acquires again, at most
 }
 
-func newProc(w *world, name string, rate float64, nodes []string) *proc {
+func newProc(w *world, name string, rate float64, nodes []string, issued int) *proc {
 	p := &proc{
-		w: w, name: name, rate: rate, think: w.ttl / 4,
+		w: w, name: name, rate: rate, think: w.ttl / 4, issued: issued,
 		pending: map[int]uint64{}, tokens: map[string]string{}, cutTo: map[int]bool{}, cutFrom: map[int]bool{},
 	}
 	var err error
@@ -485,8 +485,8 @@ func (p *proc) crash() {
 	for _, h := range p.w.nodes {
 		names = append(names, h.name)
 	}
-	q := newProc(p.w, p.name, p.rate, names)
-	q.issued, q.cutTo, q.cutFrom = p.issued, p.cutTo, p.cutFrom
+	q := newProc(p.w, p.name, p.rate, names, p.issued)
+	q.cutTo, q.cutFrom = p.cutTo, p.cutFrom
 	q.keys, q.hold, q.think = p.keys, p.hold, p.think
 	p.w.procs[slices.Index(p.w.procs, p)] = q
 	p.w.logf("%s crashes", p.name)

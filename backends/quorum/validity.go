@@ -1,10 +1,39 @@
 package quorum
 
 import (
+	"math"
 	"time"
 
 	"salectl/backends/clock"
 )
+
+// timeline is the time base of a step machine and of all durations in its fields.
+type timeline struct {
+	aged time.Duration // sum of the times between inputs, each by the faster of the two clocks
+	last clock.Now     // time of the last input
+}
+
+// advance records the time of an input. Nothing has aged before the first.
+func (t *timeline) advance(now clock.Now) {
+	if !t.last.Wall.IsZero() {
+		t.aged = t.at(now)
+	}
+	t.last = now
+}
+
+// at converts an instant since the last input to the time base.
+func (t *timeline) at(now clock.Now) time.Duration { return t.aged + max(0, now.Since(t.last)) }
+
+// never is the time of something that does not fall due.
+const never = time.Duration(math.MaxInt64)
+
+// mono converts a time of the time base to a monotonic time; 0 for never.
+func (t *timeline) mono(at time.Duration) time.Duration {
+	if at == never {
+		return 0
+	}
+	return t.last.Mono + max(at-t.aged, 1)
+}
 
 // times are the durations derived from a ttl.
 type times struct {

@@ -168,6 +168,7 @@ func (s *storm) restart(o *other) error {
 // contend takes the lease again and again, and acts while it has it.
 func (s *storm) contend(contender int, random *rand.Rand) {
 	var nodes []quorum.Node
+	var token atomic.Pointer[string] // the last that was asked for is what the lease was won by
 	for _, way := range s.ways[contender] {
 		n, err := Open(Options{Address: way.Listen})
 		if err != nil {
@@ -175,13 +176,9 @@ func (s *storm) contend(contender int, random *rand.Rand) {
 			return
 		}
 		defer n.Close()
-		nodes = append(nodes, seen{Node: n, by: s.witness})
+		nodes = append(nodes, seen{Node: n, by: s.witness, token: &token})
 	}
-	token := ""
-	cfg := quorum.Config{Marker: marker, TTL: stormTTL, Token: func() string {
-		token = quorum.RandomToken() // the last is what the lease was won by
-		return token
-	}}
+	cfg := quorum.Config{Marker: marker, TTL: stormTTL}
 	for s.ctx.Err() == nil {
 		l, err := quorum.Hold(s.ctx, nodes, cfg, leaseKey)
 		if err != nil {
@@ -200,8 +197,8 @@ func (s *storm) contend(contender int, random *rand.Rand) {
 			if !l.Valid() {
 				break
 			}
-			s.witness.valid(fmt.Sprintf("lease %s of contender %d", token, contender), won, begin)
-			if err := s.witness.acted(token, begin); err != nil {
+			s.witness.valid(fmt.Sprintf("lease %s of contender %d", *token.Load(), contender), won, begin)
+			if err := s.witness.acted(*token.Load(), begin); err != nil {
 				s.Errorf("contender %d: %v", contender, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,10 +46,12 @@ func newWitness(nodes int, ttl time.Duration) *witness {
 // seen is a node whose votes a witness sees.
 type seen struct {
 	quorum.Node
-	by *witness
+	by    *witness
+	token *atomic.Pointer[string] // of the last ballot
 }
 
 func (s seen) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
+	s.token.Store(&b.Asks[0].Token)
 	round := s.by.asked(b)
 	count, err := s.Node.Vote(ctx, b)
 	if err == nil && len(count.Yes) == 1 && count.Yes[0] {
