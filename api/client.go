@@ -153,7 +153,7 @@ func NewClient(cfg Config) (*Client, error) {
 func ParseServer(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:8080", text)
+		return nil, fmt.Errorf("%q is not the URL of a server; write it like http://127.0.0.1:8080", text)
 	}
 	return u, nil
 }
@@ -201,11 +201,11 @@ func (e *UnexpectedError) Error() string {
 	case e.StatusCode == http.StatusUnauthorized, e.passing():
 		return text
 	}
-	return text + ", which is not what salectl serve would say"
+	return text + ", which is not a response of salectl serve"
 }
 
 // speaksTLS is the detail if a server requires TLS and the client did not use it.
-const speaksTLS = "it speaks TLS: begin its URL with https://"
+const speaksTLS = "the server uses TLS: begin its URL with https://"
 
 // passing reports whether the answer may come from a proxy whose server is temporarily away.
 func (e *UnexpectedError) passing() bool {

@@ -286,7 +286,7 @@ func (x *linked) received(r *streampb.Reply) {
 	case *streampb.Reply_Problem:
 		*c.answer = answerOfProblem(says.Problem)
 	default:
-		c.err = fmt.Errorf("%s answers with what is no answer", x.link.server.base)
+		c.err = fmt.Errorf("%s sent an invalid answer", x.link.server.base)
 	}
 	c.answer.Server = x.link.server.base
 	c.done <- struct{}{}

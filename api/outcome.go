@@ -119,7 +119,7 @@ func (row *Row) Problem() Problem {
 
 // askAgain is the detail if an earlier request with the same key may have reached another
 // server, or this one before its restart.
-const askAgain = " An earlier one with the same Idempotency-Key may have been accepted elsewhere: ask again with that key."
+const askAgain = "An earlier request with the same Idempotency-Key may have been accepted: repeat the request with that key."
 
 // outcomes is the only definition of the meaning of outcomes outside of the executor.
 var outcomes = [...]Row{
@@ -130,13 +130,13 @@ var outcomes = [...]Row{
 	{Outcome: SoldOut, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Decides: true,
 		Title: "Sold out", Detail: "Every unit of the sale is sold."},
 	{Outcome: NoneNow, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
-		Title: "None free now", Detail: "Fewer units are free at the moment than the claim asks for; some may come back."},
+		Title: "None available now", Detail: "Fewer units are available now than the claim requests; some may return."},
 	{Outcome: UnitsTaken, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
-		Title: "Units taken", Detail: "Not all of the units that the claim names are free at the moment: somebody has them, or they are on their way from one part of the stock to another. They may come back; others may be free."},
+		Title: "Units taken", Detail: "Some of the named units are not available now: they are sold, held or in transfer between shards. They may return; other units may be available."},
 	{Outcome: NotAdjacent, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
-		Title: "Not adjacent", Detail: "Nowhere are so many units free side by side at the moment; fewer may be, or some that are apart."},
+		Title: "Not adjacent", Detail: "No row has that many available units side by side now; fewer units, or units that are not adjacent, may be available."},
 	{Outcome: LimitReached, Denies: true, Status: http.StatusConflict, Exit: ExitLimit, Decides: true,
-		Title: "Limit reached", Detail: "With this claim the user would have more units than one user may have."},
+		Title: "Limit reached", Detail: "The claim would exceed the user's limit."},
 
 	{Outcome: NotOpen, Denies: true, Status: http.StatusForbidden, Exit: ExitNotOpen, Retry: Later, RetryAfter: time.Second, Decides: true, Timed: true,
 		Title: "Not open yet", Detail: "The sale has not opened yet."},
@@ -148,41 +148,41 @@ var outcomes = [...]Row{
 		Title: "Not eligible", Detail: "A rule of the sale refuses this claim."},
 
 	{Outcome: Expired, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
-		Title: "Expired", Detail: "The claim was held and not paid in time; its units are for sale again."},
+		Title: "Expired", Detail: "The claim was not paid in time; its units are for sale again."},
 	{Outcome: Cancelled, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Cancelled", Detail: "The claim was cancelled; its units are for sale again."},
 	{Outcome: Refunded, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Refunded", Detail: "The claim was refunded."},
 	{Outcome: NotDrawn, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
-		Title: "Not drawn", Detail: "The claim is an entry of a draw, and has won nothing."},
+		Title: "Not drawn", Detail: "The claim is an entry of a draw that has not won."},
 	{Outcome: NotHeld, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
-		Title: "Not held", Detail: "The claim is sold: it can be refunded, and nothing else."},
+		Title: "Not held", Detail: "The claim is sold: it can only be refunded."},
 	{Outcome: NotSold, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
-		Title: "Not sold", Detail: "The claim is held: it can be confirmed or cancelled, and not refunded."},
+		Title: "Not sold", Detail: "The claim is held: confirm or cancel it; it cannot be refunded."},
 	{Outcome: NoExtension, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "No extension", Detail: "The sale does not extend holds."},
 	{Outcome: NoSuchClaim, Denies: true, Status: http.StatusNotFound, Exit: ExitError, Decides: true,
-		Title: "No such claim", Detail: "No claim of this name was accepted."},
+		Title: "No such claim", Detail: "No accepted claim has this id."},
 
 	{Outcome: BadRequest, Status: http.StatusUnprocessableEntity, Exit: ExitUsage,
-		Title: "Bad request", Detail: "The request cannot be a claim."},
+		Title: "Bad request", Detail: "The request is not a valid claim."},
 	{Outcome: KeyReused, Status: http.StatusUnprocessableEntity, Exit: ExitUsage, Decides: true,
-		Title: "Key reused", Detail: "The Idempotency-Key belongs to an earlier claim, of another quantity or other units: send what that asked for, or a new key."},
+		Title: "Key reused", Detail: "The Idempotency-Key belongs to an earlier claim with another quantity or other units: repeat that claim unchanged, or use a new key."},
 	{Outcome: NoSuchSale, Denies: true, Status: http.StatusNotFound, Exit: ExitError,
-		Title: "No such sale", Detail: "No sale of this name is served here."},
+		Title: "No such sale", Detail: "This server serves no sale of this name."},
 
 	{Outcome: Overloaded, Denies: true, Status: http.StatusTooManyRequests, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not looked at." + askAgain},
+		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not processed." + askAgain},
 	{Outcome: NoQuorum, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "No quorum", Detail: "This server has lost the right to sell for the moment; it did not accept this request." + askAgain},
+		Title: "No quorum", Detail: "This server cannot sell at the moment: it has no lease, or the ledger does not answer. It did not accept this request." + askAgain},
 	{Outcome: Unknown, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Unknown", Detail: "Nobody knows yet whether the claim was accepted: ask again with the same Idempotency-Key."},
+		Title: "Unknown", Detail: "It is not yet known whether the claim was accepted: repeat the request with the same Idempotency-Key."},
 	{Outcome: Standby, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Standby", Detail: "The process that owns the shard cannot be reached from here at the moment; this request was not looked at." + askAgain},
+		Title: "Standby", Detail: "The owner of the shard cannot be reached at the moment; this request was not processed." + askAgain},
 	{Outcome: NotChecked, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + askAgain},
 	{Outcome: Draining, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Going down", Detail: "This server is going down; this request was not looked at." + askAgain},
+		Title: "Shutting down", Detail: "This server is shutting down; this request was not processed." + askAgain},
 }
 
 // Outcomes returns the table of all outcomes: accepted ones first, then by the action that
@@ -200,5 +200,5 @@ func (o Outcome) row() *Row {
 		}
 	}
 	return &Row{Outcome: o, Denies: true, Status: http.StatusInternalServerError, Exit: ExitError, Title: "Internal error",
-		Detail: "The server has no words for this outcome; it is a fault of the server."}
+		Detail: "This program does not know the outcome: the server is newer, or faulty."}
 }

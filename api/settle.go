@@ -44,7 +44,7 @@ func (s Settlement) Check(how How) error {
 	undoes := how == Cancel || how == Refund
 	switch {
 	case how.Done() == "":
-		return fmt.Errorf("%q is no way to settle a claim", how)
+		return fmt.Errorf("%q does not settle a claim; use confirm, extend, cancel or refund", how)
 	case how == Confirm && s.Payment == "":
 		return fmt.Errorf("payment: missing; a confirm names the payment")
 	case how != Confirm && s.Payment != "":

@@ -164,7 +164,7 @@ func (c *StreamConn) sendClaim(ctx context.Context, id uint64, r *Request) error
 }
 
 // ErrStreamFull reports that a server reads too little of what is sent.
-var ErrStreamFull = errors.New("the stream is full: the server does not read what was sent")
+var ErrStreamFull = errors.New("the stream is full: the server does not read it")
 
 // TrySend queues several messages, all or none. It returns ErrStreamFull where Send would
 // wait.

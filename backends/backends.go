@@ -67,7 +67,7 @@ func (s *Store) TrustClock(ctx context.Context) error {
 		}
 	}
 	if !found {
-		return errors.New("the lock nodes have clocks of their own: set the clock right that is wrong")
+		return errors.New("--trust-clock is for embedded sales: correct the clock that is wrong")
 	}
 	return errors.Join(errs...)
 }
@@ -129,7 +129,7 @@ func describe(sale spec.Sale) (*Store, error) {
 		return nil, noDriver(home)
 	case sale.HBase != nil:
 		store.Patience = serverPatience
-		store.Remedy = fmt.Sprintf("The ledger is in %s, which is found through ZooKeeper at %s. See that its servers are up, then run it again.",
+		store.Remedy = fmt.Sprintf("The ledger is in %s (ZooKeeper %s). Check that its servers run, then repeat the command.",
 			home.Place, strings.Join(sale.HBase.Zookeeper, ", "))
 	case sale.Engine == spec.EngineRedis:
 		store.Patience = serverPatience // for the lists; a disk that is full stays so

@@ -94,7 +94,7 @@ func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users,
 		o.closers = append(o.closers, table.Close)
 		return table, nil
 	case declared.File == "":
-		return nil, errors.New("its users are in a file, whose name stands in the sale's file alone")
+		return nil, errors.New("its users are in a file that only the sale file names")
 	}
 	file := &watchedUsers{watched[*rules.File]{
 		files: func() ([]string, error) { return []string{declared.File}, nil },
@@ -108,7 +108,7 @@ func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users,
 func (o *opener) history(declared spec.History) (rules.Histories, error) {
 	var all histories
 	if declared.Files != nil && len(declared.Files) == 0 {
-		return nil, errors.New("its history is in files, whose names stand in the sale's file alone")
+		return nil, errors.New("its history is in files that only the sale file names")
 	}
 	if t := declared.Table; t != nil {
 		table, err := OpenHistoryTable(*t)
@@ -186,7 +186,7 @@ func CheckUsers(ctx context.Context, sale spec.Sale) error {
 	if _, err := rules.OpenHistoryFiles(sale.History.Files); len(spec.Problems(err)) > 0 {
 		return err
 	} else if err != nil {
-		return &rules.SourceError{What: err.Error(), Remedy: "Put a whole export there, or name others."}
+		return &rules.SourceError{What: err.Error(), Remedy: "Put a complete export there, or name other files."}
 	}
 	if t := sale.History.Table; t != nil {
 		return hbase.CheckRows(ctx, "history", hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, t.Family)

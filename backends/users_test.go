@@ -108,7 +108,7 @@ func TestUsersOfAFileThatIsTheSame(t *testing.T) {
 		put(t, path, `{"id":"ada","level":3}`+"\n")
 		return clock.Now{}
 	}
-	if err := f.load(); err == nil || !strings.Contains(err.Error(), "has changed while it was read") || f.known.Load().value != first {
+	if err := f.load(); err == nil || !strings.Contains(err.Error(), "changed while it was read") || f.known.Load().value != first {
 		t.Errorf("a file that changes meanwhile: %v", err)
 	}
 }
@@ -136,7 +136,7 @@ func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
 	if err := CheckUsers(t.Context(), filed(bad+"x.csv")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("checked: %v", err)
 	}
-	if _, _, err := OpenUsers(filed(""), rules.SchemaFor(filed(""))); err == nil || !strings.Contains(err.Error(), "stands in the sale's file alone") {
+	if _, _, err := OpenUsers(filed(""), rules.SchemaFor(filed(""))); err == nil || !strings.Contains(err.Error(), "that only the sale file names") {
 		t.Errorf("got %v", err)
 	}
 	if err := CheckUsers(t.Context(), spec.Sale{}); err != nil {
@@ -296,7 +296,7 @@ func TestUsersWithHistory(t *testing.T) {
 	fails("run 0001 of sale drop-1 is in no export any more; it was in " + filepath.Join(dir, "drop-1.ndjson"))
 	older := strings.Replace(exported("1"), `"slots":1,"claims":1,"sold":2`, `"slots":0,"claims":0,"sold":0`, 1)
 	put(t, filepath.Join(dir, "drop-1.ndjson"), older[:strings.Index(older, "\n")+1])
-	fails("drop-1.ndjson is an older export of run 0001 of sale drop-1 than was read before")
+	fails("drop-1.ndjson is an older export of run 0001 of sale drop-1 than the one read before")
 	put(t, filepath.Join(dir, "drop-1.ndjson"), exported("1"))
 	now.Mono += time.Second
 	bought(6)
@@ -307,7 +307,7 @@ func TestUsersWithHistory(t *testing.T) {
 		t.Errorf("of two places: %v, %v", all, err)
 	}
 	sale.History.Files = []string{}
-	if _, _, err := OpenUsers(sale, rules.SchemaFor(sale)); err == nil || !strings.Contains(err.Error(), "stand in the sale's file alone") {
+	if _, _, err := OpenUsers(sale, rules.SchemaFor(sale)); err == nil || !strings.Contains(err.Error(), "that only the sale file names") {
 		t.Error(err)
 	}
 }

@@ -92,7 +92,7 @@ func (w *watched[T]) load() error {
 		return err
 	}
 	if !slices.Equal(files, again) || !slices.EqualFunc(before, after, unchanged) {
-		return fmt.Errorf("%s has changed while it was read: put a new file in its place at once, by renaming it", strings.Join(again, ", "))
+		return fmt.Errorf("%s changed while it was read: replace it by renaming a new file", strings.Join(again, ", "))
 	}
 	w.known.Store(&reading[T]{value, files, after, looked})
 	return nil

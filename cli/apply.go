@@ -94,7 +94,7 @@ func (p *program) jobs(ctx context.Context, o planOptions, saved savedPlan, sale
 		sales = salesOf(jobs)
 	}
 	if o.export != "" && len(sales) > 1 {
-		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out names the file of one sale, and there are %d", len(sales))}
+		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out is for one sale, but %d are selected", len(sales))}
 	}
 	if saved.path != "" {
 		return jobs, p.checkJobs(ctx, o.source, jobs)

@@ -17,15 +17,15 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 	case yes:
 		return nil
 	case asJSON:
-		return fmt.Errorf("%w: with --json nobody is asked; say --yes to go on", errUnconfirmed)
+		return fmt.Errorf("%w: --json cannot ask for confirmation; use --yes", errUnconfirmed)
 	case !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err):
-		return fmt.Errorf("%w: there is no terminal to ask on; say --yes to go on", errUnconfirmed)
+		return fmt.Errorf("%w: there is no terminal to ask for confirmation; use --yes", errUnconfirmed)
 	}
 	typed, err := p.askLine(ctx, fmt.Sprintf("\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question)))
 	switch {
 	case err != nil:
 		if errors.Is(err, errTimeout) {
-			return waited{fmt.Errorf("%w: nobody has answered, and nothing was changed", err)}
+			return waited{fmt.Errorf("%w: no answer was given, and nothing was changed", err)}
 		}
 		return err
 	case typed != "yes":

@@ -106,7 +106,7 @@ func (p *program) auditText(a audited, all bool) {
 // accountedText describes the distribution of a sale's units.
 func accountedText(a *audit.Report) string {
 	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user")) +
-		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "on the way between shards")
+		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "in transfer between shards")
 	if a.OK {
 		s += "; each in one place, nobody beyond the limit"
 	}

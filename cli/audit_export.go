@@ -59,7 +59,7 @@ func (p *program) auditExport(o auditOptions) error {
 	default:
 		x.Manifest = true
 		if has := hex.EncodeToString(says); has != x.SHA256 {
-			a.Problems = append(a.Problems, fmt.Sprintf("%s says the SHA-256 %s, the file has %s: one of the two was altered since they were written",
+			a.Problems = append(a.Problems, fmt.Sprintf("%s has the SHA-256 %s, but the file %s: one of the two was altered",
 				files.ManifestPath(o.export), has, x.SHA256))
 		}
 	}

@@ -28,8 +28,8 @@ func TestAuditOfTamperedManifest(t *testing.T) {
 	}
 	const (
 		altered = `export.ndjson.sha256 says the SHA-256 `
-		none    = `export.ndjson.sha256 is there already, and is no manifest of `
-		beside  = `; its manifest was held against it`
+		none    = `export.ndjson.sha256 exists, and is not a manifest of `
+		beside  = `; its manifest was compared with it`
 	)
 	for name, c := range map[string]struct {
 		export, manifest string
@@ -37,7 +37,7 @@ func TestAuditOfTamperedManifest(t *testing.T) {
 		want             string
 	}{
 		"as they were written":  {string(export), digest + "  export.ndjson\n", exitOK, beside},
-		"no manifest":           {string(export), "-", exitOK, `; no manifest lies beside it`},
+		"no manifest":           {string(export), "-", exitOK, `; it has no manifest`},
 		"the first digit":       {string(export), other(0) + "  export.ndjson\n", exitRefused, altered + other(0)},
 		"the last digit":        {string(export), other(63) + "  export.ndjson\n", exitRefused, altered + other(63)},
 		"the name":              {string(export), digest + "  exporT.ndjson\n", exitRefused, none},

@@ -88,5 +88,5 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
 		return c.Claim(ctx, api.Request{User: o.user, Quantity: o.quantity, Key: o.key, Units: o.units, Adjacent: o.adjacent})
 	})
-	return p.decided(r, a, err, o.json, doubt{"the claim was accepted", "Learn what became of it: " + o.again()})
+	return p.decided(r, a, err, o.json, doubt{"the claim was accepted", "Repeat the request: " + o.again()})
 }

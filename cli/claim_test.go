@@ -187,10 +187,10 @@ func TestClaimGivesUpAtOnce(t *testing.T) {
 		answer sellerAnswer
 		says   string
 	}{
-		"not salectl":  {sellerAnswer{404, "<html>"}, "which is not what salectl serve would say"},
+		"not salectl":  {sellerAnswer{404, "<html>"}, "which is not a response of salectl serve"},
 		"no token":     {sellerAnswer{401, `{"status":401}`}, "the bearer token is missing"},
 		"a redirect":   {sellerAnswer{301, ""}, "301"},
-		"a wrong body": {sellerAnswer{200, `{"hello":"world"}`}, "not what salectl"},
+		"a wrong body": {sellerAnswer{200, `{"hello":"world"}`}, "not a response of salectl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &seller{answers: []sellerAnswer{test.answer}}
@@ -223,7 +223,7 @@ func TestClaimWithNobodyThere(t *testing.T) {
 	}
 }
 
-// A claim that a signal cuts short has not timed out, and may have been accepted.
+// A claim that a signal cuts short has not timed out, at most been accepted.
 func TestClaimInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func TestClaimInterrupted(t *testing.T) {
 		t.Errorf("exit code %d, want 130", code)
 	}
 	want := "Interrupted.\nError: interrupted: it is unknown whether the claim was accepted\n" +
-		"  Learn what became of it: salectl claim --server " + server.URL + " --sale tickets --user ann --key k1\n"
+		"  Repeat the request: salectl claim --server " + server.URL + " --sale tickets --user ann --key k1\n"
 	if got := c.err.String(); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}

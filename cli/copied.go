@@ -70,7 +70,7 @@ func (c *copied) apply(ctx context.Context) error {
 		return context.Cause(ctx) // a partly applied copy is removed anyway
 	}
 	if err != nil && result != nil && len(result.Unmarked) > 0 {
-		c.warn([]string{"the copy is sold without the lock nodes that are away: " + strings.Join(result.Unmarked, ", ")})
+		c.warn([]string{"the copy is sold without unreachable lock nodes: " + strings.Join(result.Unmarked, ", ")})
 		return nil
 	}
 	return err

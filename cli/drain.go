@@ -102,7 +102,7 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 		case share.State == api.ProcessDraining:
 			return &planner.Refusal{Reason: process.server.Host + " is going down"}
 		case (share.State == api.ProcessStandby) == undo:
-			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has said meanwhile that %s is to be %s", process.server.Host, share.State)}
+			return &planner.Refusal{Reason: fmt.Sprintf("another operator has meanwhile set %s to %s", process.server.Host, share.State)}
 		case done:
 			unready := ""
 			if !undo {
@@ -126,7 +126,7 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.server.Host))
 		if !undo && !share.HasTakers {
 			return advised{what: err.Error(), err: err,
-				remedy: "'salectl drain --undo --admin URL' lets a process on standby take them, with the URL of its admin address; so does another 'salectl serve'."}
+				remedy: "Run 'salectl drain --undo --admin URL' with the admin address of a standby process, or start another 'salectl serve'."}
 		}
 		return err
 	}
@@ -185,9 +185,9 @@ func (p *program) drained(process *connection, share api.Share, undo bool, unrea
 	case undo:
 		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.server.Host, count(int64(share.Shards), "shard"))
 	case unready != "":
-		fmt.Fprintf(p.out, "%s: %s owns no shard, and cannot pass on all that it is asked: %s\n", share.Sale, process.server.Host, unready)
+		fmt.Fprintf(p.out, "%s: %s owns no shard, but cannot forward all requests: %s\n", share.Sale, process.server.Host, unready)
 	default:
-		fmt.Fprintf(p.out, "%s: %s owns no shard, and passes on what it is asked.\n", share.Sale, process.server.Host)
+		fmt.Fprintf(p.out, "%s: %s owns no shard and forwards all requests.\n", share.Sale, process.server.Host)
 	}
 }
 
@@ -197,7 +197,7 @@ func drainText(share api.Share, undo bool, host string) string {
 	case undo:
 		return fmt.Sprintf("%s: %s has %d of %s", share.Sale, host, share.Shards, count(int64(share.Assigned), "shard"))
 	case !share.HasTakers:
-		return fmt.Sprintf("%s: %s left at %s, and no other process that it reaches can take them", share.Sale, count(int64(share.Shards), "shard"), host)
+		return fmt.Sprintf("%s: %s left at %s, and it reaches no process that can take them", share.Sale, count(int64(share.Shards), "shard"), host)
 	}
 	return fmt.Sprintf("%s: %s left at %s", share.Sale, count(int64(share.Shards), "shard"), host)
 }

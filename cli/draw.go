@@ -50,7 +50,7 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 			case status.Draw == nil:
 				return &planner.Refusal{
 					Reason: fmt.Sprintf("sale %s is no draw, or it is destroyed", sale.Name),
-					Remedy: "'salectl status' tells how it stands.",
+					Remedy: "'salectl status' shows its phase.",
 				}
 			case o.json:
 				p.emit(drawReply{sale.Name, status.UID, status.Draw})
@@ -88,7 +88,7 @@ func (p *program) drawn(sale string, d *draw.Status) (lines []string) {
 	lines = append(lines, fmt.Sprintf("%s, with the root %v", entries(d.Entries), d.Root))
 	switch {
 	case d.Complete:
-		lines = append(lines, fmt.Sprintf("revealed: %v; %s, %s", d.Link, count(d.Ranks, "rank"), count(d.Lapsed, "award")+" that came to nothing"))
+		lines = append(lines, fmt.Sprintf("revealed: %v; %s, %s", d.Link, count(d.Ranks, "rank"), count(d.Lapsed, "award")+" that lapsed"))
 	case d.Revealed:
 		lines = append(lines, p.withFlags(fmt.Sprintf("revealed: %v; not all ranks are published: run 'salectl draw reveal' again", d.Link), sale))
 	default:
@@ -215,7 +215,7 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 				User: f.text("user"), Key: f.text("key"), Beacon: f.hex("beacon"), Commitment: f.digest("commitment"), Root: f.digest("root"),
 			}}
 			if o.Key != "" && o.User == "" {
-				f.refuse("--key goes with --user, whose request it is of")
+				f.refuse("--key needs --user: it is the key of that user's request")
 			}
 			return o
 		}, p.drawVerify),
@@ -255,7 +255,7 @@ func (p *program) drawList(_ context.Context, path string) error {
 	return nil
 }
 
-var errDraw = errors.New("the draw is not as it was published")
+var errDraw = errors.New("the draw differs from what was published")
 
 func (p *program) drawVerify(_ context.Context, o verifyOptions) error {
 	from, err := p.openExport(o.path)
@@ -295,9 +295,9 @@ func orderNote(o verifyOptions, r *draw.Report) string {
 	case b == nil:
 		return ""
 	case !r.Revealed:
-		return fmt.Sprintf("the order is to go by the value of round %s of %s", b.Round, b.Name)
+		return fmt.Sprintf("the value of round %s of %s will decide the order", b.Round, b.Name)
 	case b.Value == "":
-		return fmt.Sprintf("the fallback was taken: the operator says that round %s of %s has no value", b.Round, b.Name)
+		return fmt.Sprintf("the fallback was used: the operator declares that round %s of %s has no value", b.Round, b.Name)
 	case o.Options.Beacon == nil:
 		return fmt.Sprintf("by the value %s of round %s of %s: look it up there, or give --beacon", b.Value, b.Round, b.Name)
 	}

@@ -204,7 +204,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 	// Nothing is taken for granted: the nodes of an open sale are not changed.
 	lost := m.nodes[2]
 	m.nodes = m.nodes[:2]
-	if said := run(3, "plan", "-f", path); !strings.Contains(said, "cannot go from memory-0, memory-1, memory-2 to memory-0, memory-1") {
+	if said := run(3, "plan", "-f", path); !strings.Contains(said, "cannot change from memory-0, memory-1, memory-2 to memory-0, memory-1") {
 		t.Errorf("of other nodes the plan says %s", said)
 	}
 	m.nodes = append(m.nodes, lost)
@@ -271,8 +271,8 @@ func TestStatusInAnOutage(t *testing.T) {
 	for i, name := range names {
 		said := status(1, name)
 		for _, part := range []string{
-			name + ": unknown\n", "  the ledger cannot be read: ", "  0 of 10 units sold, 10 available, as far as the process that serves it knows\n",
-			"  served at " + at + ", which says that it is ", fmt.Sprintf("  memory-2        %d  ", i+1),
+			name + ": unknown\n", "  the ledger cannot be read: ", "  0 of 10 units sold, 10 available, according to the serving process\n",
+			"  served at " + at + ", which reports the phase ", fmt.Sprintf("  memory-2        %d  ", i+1),
 		} {
 			if !strings.Contains(said, part) {
 				t.Errorf("status does not say %q: %s", part, said)
@@ -321,7 +321,7 @@ func TestStatusInAnOutage(t *testing.T) {
 	stop()
 	m.away.Store(true)
 	if said := status(1, "tickets"); strings.Contains(said, " sold") || strings.Contains(said, "served at") ||
-		!strings.Contains(said, "no process answers that serves it\n\n  lock node") || !strings.Contains(said, "memory-2        0") {
+		!strings.Contains(said, "no serving process answers\n\n  lock node") || !strings.Contains(said, "memory-2        0") {
 		t.Errorf("with nobody serving the sale, status says %s", said)
 	}
 
@@ -334,7 +334,7 @@ func TestStatusInAnOutage(t *testing.T) {
 	defer half.Close()
 	at = strings.TrimPrefix(half.URL, "http://")
 	m.grant(t, spec.LeaseKey("0123456789abcdef", 0), at)
-	if said := status(1, "tickets"); !strings.Contains(said, "  "+at+", which reaches 1 of 2 processes, does not tell how the whole sale stands: no_quorum: its words\n") ||
+	if said := status(1, "tickets"); !strings.Contains(said, "  "+at+", which reaches 1 of 2 processes, does not report the state of the whole sale: no_quorum: its words\n") ||
 		!strings.Contains(said, "b:1      -        not reached") || strings.Contains(said, "no process") {
 		t.Errorf("with a process that cannot tell, status says %s", said)
 	}

@@ -56,7 +56,7 @@ var (
 	errThreshold   = errors.New("a threshold failed")
 	errTimeout     = errors.New("timed out")
 	errDown        = errors.New("the sale cannot sell")
-	errDegraded    = errors.New("something is amiss")
+	errDegraded    = errors.New("the sale has a fault")
 )
 
 // timedOut returns the error of an operation that did not end within a time. It wraps

@@ -63,7 +63,7 @@ func TestExplainHistory(t *testing.T) {
 	if code := c.run([]string{"salectl", "explain", "-f", path, "--user", "ada", "--at", "2026-11-21T12:00:00Z"}, nil); code != 3 {
 		t.Errorf("exit code %d\n%s", code, &c.err)
 	}
-	want := `ring: ada would be refused by the rule once, and told: you have 3 (` + path + `:1)
+	want := `ring: ada is refused by the rule once, with the message: you have 3 (` + path + `:1)
 
   HBase table users has ada
       user.age = 17
@@ -99,7 +99,7 @@ func TestExplainUnreadableUser(t *testing.T) {
 	if code := c.run([]string{"salectl", "explain", "-f", path, "--user", "ada"}, nil); code != 3 {
 		t.Errorf("exit code %d\n%s", code, &c.err)
 	}
-	if want := "  what HBase table users has of ada cannot be read: column u:age: \"x\" is no int\n"; !strings.Contains(c.out.String(), want) {
+	if want := "  HBase table users cannot be read for ada: column u:age: \"x\" is no int\n"; !strings.Contains(c.out.String(), want) {
 		t.Errorf("it says\n%s\nwant\n%s", &c.out, want)
 	}
 }
@@ -125,10 +125,10 @@ func TestLiveRules(t *testing.T) {
 		"not applied": {nil, a, ""},
 		"the same":    {&liveRules{RuleSet: a, Same: true}, a, ""},
 		"none at all": {&liveRules{Same: true}, "", ""},
-		"another":     {&liveRules{RuleSet: b}, a, "the live sale has another rule set, bbbbbbbbbbbb, and the file has aaaaaaaaaaaa: 'salectl plan' shows the difference"},
+		"another":     {&liveRules{RuleSet: b}, a, "the live sale has rule set bbbbbbbbbbbb, but the file has aaaaaaaaaaaa: 'salectl plan' shows the difference"},
 		"no more":     {&liveRules{RuleSet: b}, "", "the live sale has rules (rule set bbbbbbbbbbbb): 'salectl plan' shows what the file would change"},
 		"not yet":     {&liveRules{}, a, "the live sale has no rules: 'salectl plan' shows what the file would change"},
-		"not known":   {&liveRules{Error: "no answer"}, a, "whether the live sale has these rules is not known: no answer"},
+		"not known":   {&liveRules{Error: "no answer"}, a, "the rules of the live sale cannot be read: no answer"},
 	} {
 		if got := test.live.warning(test.file); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)

@@ -116,11 +116,11 @@ func (l *liveRules) warning(file string) string {
 	case l == nil || l.Same && l.Error == "":
 		return ""
 	case l.Error != "":
-		return "whether the live sale has these rules is not known: " + l.Error
+		return "the rules of the live sale cannot be read: " + l.Error
 	case l.RuleSet == "":
 		return "the live sale has no rules: 'salectl plan' shows what the file would change"
 	case file == "":
 		return fmt.Sprintf("the live sale has rules (rule set %s): 'salectl plan' shows what the file would change", short(l.RuleSet))
 	}
-	return fmt.Sprintf("the live sale has another rule set, %s, and the file has %s: 'salectl plan' shows the difference", short(l.RuleSet), short(file))
+	return fmt.Sprintf("the live sale has rule set %s, but the file has %s: 'salectl plan' shows the difference", short(l.RuleSet), short(file))
 }

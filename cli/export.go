@@ -66,7 +66,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 		return p.follow(ctx, o, sales)
 	}
 	if o.out != "" && len(sales) > 1 {
-		return &usageError{"salectl export", fmt.Sprintf("--out names the file of one sale, and there are %d", len(sales))}
+		return &usageError{"salectl export", fmt.Sprintf("--out is for one sale, but %d are selected", len(sales))}
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
@@ -119,10 +119,10 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			end()
 			switch {
 			case o.csv:
-				fmt.Fprintf(p.out, "Wrote a table of claims to %s, which is no export; %s has its SHA-256\n", path, files.ManifestPath(path))
+				fmt.Fprintf(p.out, "Wrote a table of claims to %s; %s has its SHA-256. A table proves nothing: keep an export too.\n", path, files.ManifestPath(path))
 				return nil
 			case o.filter.Set():
-				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export; %s has its SHA-256\n", path, files.ManifestPath(path))
+				fmt.Fprintf(p.out, "Extracted claims to %s; %s has its SHA-256. An extract proves nothing: keep an export too.\n", path, files.ManifestPath(path))
 				return nil
 			}
 			p.exported(path, export.NewHeader(sale.Name, uid, shards).Counts)

@@ -60,7 +60,7 @@ func parseFollow(f *flags) (o followed) {
 // follow prints the feed of a sale.
 func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale) error {
 	if len(sales) > 1 {
-		return &usageError{"salectl export", fmt.Sprintf("--follow is for one sale, and there are %d", len(sales))}
+		return &usageError{"salectl export", fmt.Sprintf("--follow is for one sale, but %d are selected", len(sales))}
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
@@ -75,7 +75,7 @@ func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale
 					p.say("The ledger can be read again.")
 					return
 				}
-				p.say("The ledger cannot be read, which is tried again: %v", err)
+				p.say("The ledger cannot be read, retrying: %v", err)
 			}}
 			return explained(feed.Follow(ctx, shell, r, func(b *feed.Batch) error {
 				for i := range b.Events {
@@ -95,7 +95,7 @@ func explained(err error) error {
 	case errors.Is(err, signals.ErrInterrupted):
 		return nil // the usual end of a follow
 	case errors.Is(err, feed.ErrForeign):
-		return advised{err.Error(), "Begin without --from, and drop what was told before that position.", err}
+		return advised{err.Error(), "Start without --from, and discard the events before that position.", err}
 	case errors.Is(err, feed.ErrGone) && !errors.Is(err, ledger.ErrGone):
 		return advised{err.Error(), "Read the rest from that export: 'salectl audit --export FILE' checks it.", err}
 	}

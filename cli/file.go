@@ -53,4 +53,4 @@ func place(temp, path string, digest []byte) error {
 }
 
 // errExists reports a file that would have to be overwritten.
-var errExists = errors.New("the file is there already")
+var errExists = errors.New("the file exists")

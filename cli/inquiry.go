@@ -85,7 +85,7 @@ func (f *flags) server(name string) *url.URL {
 		f.refuse("%s must be a URL like http://%s, not %q", dashed(name), example[name], text)
 		return nil
 	case u.Scheme == "http" && f.tlsFiles() != (access.TLSFiles{}):
-		f.refuse("--tls-ca, --tls-cert and --tls-key go with a URL that begins with https, not with %s", u)
+		f.refuse("--tls-ca, --tls-cert and --tls-key need a URL that begins with https, not %s", u)
 	}
 	return u
 }
@@ -93,7 +93,7 @@ func (f *flags) server(name string) *url.URL {
 // needServer parses the URL of a required server.
 func (f *flags) needServer(name string) *url.URL {
 	if f.c.String(name) == "" {
-		f.refuse("%s is missing; the environment variable %s can have it, too", dashed(name), environment(name))
+		f.refuse("%s is missing; give it, or set the environment variable %s", dashed(name), environment(name))
 		return nil
 	}
 	return f.server(name)
@@ -172,7 +172,7 @@ func (s *connection) explain(err error) error {
 }
 
 // adminHint describes the address that --admin needs.
-const adminHint = "--admin: it is the URL of the address that 'salectl serve' has as --admin-listen, http://" + defaultAdmin + " by default, not that for claims"
+const adminHint = "--admin: it must be the URL of --admin-listen of 'salectl serve', http://" + defaultAdmin + " by default, not that of --listen"
 
 // whyAgain describes the result of an attempt in a line.
 func whyAgain(server string, a api.Attempt) string {

@@ -26,7 +26,7 @@ var lockName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 // lockName checks the name of a named lock.
 func (f *flags) lockName(text string) string {
 	if !lockName.MatchString(text) {
-		f.refuse("a lock's name is made of letters, digits and . _ -, at most 128 of them, not %q", text)
+		f.refuse("a lock's name has at most 128 letters, digits and . _ -, not %q", text)
 	}
 	return text
 }

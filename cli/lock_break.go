@@ -87,9 +87,9 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 		switch len(quiet) {
 		case 0:
 		case len(nodes):
-			return fmt.Errorf("%s: no lock node can be asked: %s", o.id, strings.Join(quiet, "; "))
+			return fmt.Errorf("%s: no lock node answers: %s", o.id, strings.Join(quiet, "; "))
 		default:
-			return fmt.Errorf("%s: %w on the lock nodes that can be asked; %s", o.id, lock.ErrNotHeld, strings.Join(quiet, "; "))
+			return fmt.Errorf("%s: %w on the lock nodes that answer; %s", o.id, lock.ErrNotHeld, strings.Join(quiet, "; "))
 		}
 		return fmt.Errorf("%s: %w", o.id, lock.ErrNotHeld)
 	}

@@ -75,7 +75,7 @@ func TestLockListWithServersAway(t *testing.T) {
 	w.nodes[0].Kill()
 	silent := w.open("lock", "list", "--json")
 	silent.ends(1)
-	if !strings.Contains(silent.out.String(), "0 of 3 lock nodes could be asked") || !strings.Contains(silent.err.String(), "Error: no lock node of tickets can be asked: ") {
+	if !strings.Contains(silent.out.String(), "0 of 3 lock nodes could be asked") || !strings.Contains(silent.err.String(), "Error: no lock node of tickets answers: ") {
 		t.Errorf("without any lock node it says %s and %s", &silent.out, &silent.err)
 	}
 }
@@ -91,12 +91,12 @@ func TestLockBreakRemovesOnlyWhatWasShown(t *testing.T) {
 		left      []any
 	}{
 		"nothing happened": {func(*lockWorld) {}, 0, "Removed a on 3 of 3 lock nodes: ", nil},
-		"renewed":          {func(w *lockWorld) { w.put("old somebody 2 3000", 0, 1, 2) }, 5, "somebody has renewed it, so it lives", []any{"old somebody 2 3000"}},
-		"another has it":   {func(w *lockWorld) { w.put("new someone 1 3000", 0, 1, 2) }, 5, "someone has got it", []any{"new someone 1 3000"}},
+		"renewed":          {func(w *lockWorld) { w.put("old somebody 2 3000", 0, 1, 2) }, 5, "somebody has renewed it, so it is alive", []any{"old somebody 2 3000"}},
+		"another has it":   {func(w *lockWorld) { w.put("new someone 1 3000", 0, 1, 2) }, 5, "someone has acquired it", []any{"new someone 1 3000"}},
 		"renewed on a minority": {
 			func(w *lockWorld) { w.put("old somebody 2 3000", 2) }, 0, "Removed a on 2 of 3 lock nodes: ", []any{"old somebody 2 3000"},
 		},
-		"given back":      {func(w *lockWorld) { w.drop(0, 1, 2) }, 5, "it was given back, or ran out", nil},
+		"given back":      {func(w *lockWorld) { w.drop(0, 1, 2) }, 5, "it was released, or has expired", nil},
 		"a node died":     {func(w *lockWorld) { w.nodes[2].Kill() }, 0, "nothing answers", nil},
 		"most nodes died": {func(w *lockWorld) { w.nodes[1].Kill(); w.nodes[2].Kill() }, 6, "nothing answers", nil},
 	} {
@@ -115,7 +115,7 @@ func TestLockBreakRemovesOnlyWhatWasShown(t *testing.T) {
 			tty.person.WriteString("yes\n")
 			got := <-code
 			if name == "renewed" {
-				tty.await("It was renewed while the question was open, so somebody is alive: end that process, or run this again with --yes")
+				tty.await("The lock was renewed while the question was open, so somebody is alive: end that process, or run this again with --yes")
 			}
 			if got != test.code || !strings.Contains(out.String(), test.says) {
 				t.Errorf("exit code %d, want %d and %q in\n%s", got, test.code, test.says, &out)

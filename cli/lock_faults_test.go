@@ -115,10 +115,10 @@ func TestEveryCommandJudgesLockNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	why := "Its maxmemory-policy is allkeys-lru, so that it may drop leases before they run out: set it to noeviction, by CONFIG SET and in redis.conf."
+	why := "Its maxmemory-policy is allkeys-lru, which may evict leases before they expire: set noeviction, by CONFIG SET and in redis.conf."
 	node := w.nodes[1].Addr()
 	refuses := "lock nodes are not set up as they must be.\n  " + node + ": " + why
-	warns := "lock node " + node + " is not set up as it must be: " + why
+	warns := "lock node " + node + " is misconfigured: " + why
 	says := func(name string, code int, words string) {
 		t.Helper()
 		got, said := w.run(does[name])
@@ -142,13 +142,13 @@ func TestEveryCommandJudgesLockNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
 	wait.Until(t, "serve to warn of the node, and to serve", func() bool {
-		const line = `msg="a lock node is not set up as it must be" sale=tickets node=`
+		const line = `msg="a lock node is misconfigured" sale=tickets node=`
 		return strings.Contains(log.String(), line+node+" why="+strconv.Quote(why)) && strings.Contains(log.String(), "msg=listening")
 	})
 	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
 		t.Errorf("serve ends with %v\n%s", err, log)
 	}
-	says("status", 0, "up, and not set up as it must be: "+why)
+	says("status", 0, "up, but misconfigured: "+why)
 	says("lock list", 0, warns)
 	says("lock break", exitError, warns)
 	says("lock run", exitStale, strings.TrimSuffix(warns, "."))
@@ -160,7 +160,7 @@ func TestEveryCommandJudgesLockNodes(t *testing.T) {
 // A node that answers, and cannot be used, is said to be nothing else.
 func TestOneReasonForEachNode(t *testing.T) {
 	const cluster = "It belongs to a Redis Cluster, where one script cannot write all leases: name a standalone server instead."
-	const login = "it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"
+	const login = "it refuses the username or password; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"
 	inCluster := []string{"--cluster-enabled", "yes"}
 	w := startNodes(t, inCluster, inCluster, inCluster)
 	node := func(i int) string { return w.nodes[i].Addr() }
@@ -170,7 +170,7 @@ func TestOneReasonForEachNode(t *testing.T) {
 			t.Errorf("%s: exit code %d, it says\n%s\nwant\n%s", command, code, says, want)
 		}
 	}
-	clause := "lock node " + node(0) + " is not set up as it must be: " + strings.TrimSuffix(cluster, ".")
+	clause := "lock node " + node(0) + " is misconfigured: " + strings.TrimSuffix(cluster, ".")
 	for command, code := range map[string]int{"lock list": exitError, "lock run a -- true": exitError} {
 		if got, says := w.run(command); got != code || !strings.Contains(says, clause) || strings.Contains(says, "name standalone servers") {
 			t.Errorf("%s: exit code %d, want %d, it says\n%s\nwant %q in it", command, got, code, says, clause)

@@ -50,7 +50,7 @@ func (p *program) lockList(ctx context.Context, from source) error {
 			list := newLockList(sale.Name, uid, away, read)
 			show(list)
 			if len(lock.Silent(read)) == len(read) {
-				err := fmt.Errorf("no lock node of %s can be asked: %w", sale.Name, read[0].Err)
+				err := fmt.Errorf("no lock node of %s answers: %w", sale.Name, read[0].Err)
 				p.report(err)
 				return shown{err} // the list is its JSON
 			}
@@ -81,7 +81,7 @@ func newLockList(sale, uid string, away error, read []lock.Node) lockList {
 	quiet := lock.Silent(read)
 	l.Warnings = append(append([]string{}, quiet...), lock.Faults(read)...)
 	if most := len(read)/2 + 1; len(read)-len(quiet) < most {
-		l.Warnings = append(l.Warnings, fmt.Sprintf("%d of %s could be asked: there may be locks that this list does not have, or takes for free",
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%d of %s answered: the list may lack locks, or show held ones as free",
 			len(read)-len(quiet), count(len(read), "lock node")))
 	}
 	switch {

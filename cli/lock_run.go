@@ -67,7 +67,7 @@ func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
 	})
 	o.conflict = int(f.number("conflict-exit-code", 0, 255, exitStale))
 	if slices.Contains(o.files, "-") {
-		f.refuse("-f - would read the standard input, which is the command's")
+		f.refuse("-f - would read standard input, which belongs to the command")
 	}
 	if args := c.Args().Slice(); len(args) > 2 && args[1] == "--" {
 		o.held.Name, o.command = f.lockName(args[0]), args[2:]

@@ -277,9 +277,9 @@ func TestLockRunNamesNodesOnce(t *testing.T) {
 	}{
 		"down":     {func(w *lockWorld) { w.nodes[2].Kill() }, "nothing answers"},
 		"frozen":   {func(w *lockWorld) { w.pause(2) }, "did not answer in time"},
-		"login":    {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "requirepass", "secret") }, "does not let us in"},
+		"login":    {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "requirepass", "secret") }, "refuses the username or password"},
 		"replica":  {func(w *lockWorld) { w.onNode(2, "REPLICAOF", "127.0.0.1", "1") }, "is a replica"},
-		"evicts":   {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru") }, "is not set up as it must be: Its maxmemory-policy is allkeys-lru"},
+		"evicts":   {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru") }, "is misconfigured: Its maxmemory-policy is allkeys-lru"},
 		"full":     {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "maxmemory", "1") }, "maxmemory"},
 		"no right": {func(w *lockWorld) { w.onNode(2, "ACL", "SETUSER", "default", "-set") }, "lacks a right"},
 	} {

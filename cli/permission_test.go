@@ -53,9 +53,9 @@ func TestRedisThatDoesNotPermit(t *testing.T) {
 		name, login, remedy string
 		change              []any // on each node
 	}{
-		{"no password", "", "does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name", []any{"CONFIG", "SET", "requirepass", "secret"}},
-		{"a wrong password", "passwordEnv: TEST_PASSWORD,", "does not let us in; check the variables that", []any{"CONFIG", "SET", "requirepass", "secret"}},
-		{"a user without rights", "usernameEnv: TEST_USER, passwordEnv: TEST_PASSWORD,", "its user lacks a right; by ACL SETUSER, give it those that docs/security.md names", []any{"ACL", "SETUSER", "few", "on", ">wrong", "+ping"}},
+		{"no password", "", "refuses the username or password; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name", []any{"CONFIG", "SET", "requirepass", "secret"}},
+		{"a wrong password", "passwordEnv: TEST_PASSWORD,", "refuses the username or password; check the variables that", []any{"CONFIG", "SET", "requirepass", "secret"}},
+		{"a user without rights", "usernameEnv: TEST_USER, passwordEnv: TEST_PASSWORD,", "the Redis user lacks a right; grant those of docs/security.md with ACL SETUSER", []any{"ACL", "SETUSER", "few", "on", ">wrong", "+ping"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +108,7 @@ func TestRedisThatDoesNotPermit(t *testing.T) {
 			fails(exitError, "lock", "run", "a", "--", "true")
 			fails(exitError, "lock", "run", "--wait", "1h", "a", "--", "true")
 			fails(exitError, "lock", "run", "--wait", "0", "a", "--", "true")
-			if said := fails(exitError, "lock", "break", "a", "--yes"); !strings.Contains(said, "a: no lock node can be asked: ") {
+			if said := fails(exitError, "lock", "break", "a", "--yes"); !strings.Contains(said, "a: no lock node answers: ") {
 				t.Errorf("lock break says\n%s", said)
 			}
 			fails(exitError, "rehearse")
@@ -144,7 +144,7 @@ func TestServeGoesOnWithoutPermission(t *testing.T) {
 				return false
 			}
 		}
-		return strings.Contains(said, "its user lacks a right") && !ready()
+		return strings.Contains(said, "the Redis user lacks a right") && !ready()
 	})
 	w.ask("ACL", "SETUSER", "default", "+evalsha", "+eval")
 	w.until("ready again", ready)

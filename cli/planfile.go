@@ -54,7 +54,7 @@ func (f *flags) planFile() savedPlan {
 	}
 	s := readSavedPlan(path)
 	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" || isFolder(path) || s.text == nil && s.err == nil {
-		f.refuse("unexpected argument %q, which is no saved plan; sale files are named with -f: %s -f %s", path, f.c.Command.HelpName, quoted(path))
+		f.refuse("unexpected argument %q, which is not a saved plan; name sale files with -f: %s -f %s", path, f.c.Command.HelpName, quoted(path))
 	}
 	return s
 }
@@ -85,8 +85,8 @@ func noPlans(paths []string) error {
 	for _, path := range paths {
 		if info, err := files.Stat(path); err == nil && info.Mode().IsRegular() && readSavedPlan(path).text != nil {
 			return advised{
-				path + " is a saved plan, and no sale file",
-				fmt.Sprintf("Give it as an argument, as in 'salectl show %s'; -f names the sale's file all the same.", quoted(path)),
+				path + " is a saved plan, not a sale file",
+				fmt.Sprintf("Give it as an argument, as in 'salectl show %s'; -f still names the sale file.", quoted(path)),
 				errUsage,
 			}
 		}
@@ -121,7 +121,7 @@ func savedJobs(saved savedPlan, sales []spec.Sale, command string, kind planner.
 			return nil, &usageError{"salectl " + command, fmt.Sprintf("%s has a plan to %s the sale %s: salectl %[2]s carries it out", saved.path, plan.Kind, plan.Sale)}
 		case !found:
 			return nil, &usageError{"salectl " + command, fmt.Sprintf(
-				"%s has a plan for the sale %s, which no file under -f declares; it says where the sale is kept", saved.path, plan.Sale)}
+				"%s has a plan for the sale %s, which no file under -f declares; that file names the stores", saved.path, plan.Sale)}
 		}
 		jobs = append(jobs, job{sale, plan})
 	}

@@ -165,7 +165,7 @@ func TestReadersOfAnotherUser(t *testing.T) {
 	ledgerFile := filepath.Join(dir, ".salectl", "ledger.db")
 	for _, command := range []string{"apply --yes", "pause", "close --yes", "destroy --yes --out " + dir + ".ndjson"} {
 		code, out := run(nobody, append(strings.Fields(command), "-f", file)...)
-		if code == 0 || !strings.Contains(out, ledgerFile+": it cannot be written; run this as the user who serves the sale") || strings.Contains(out, "tried for") {
+		if code == 0 || !strings.Contains(out, ledgerFile+": it cannot be written; run the command as the user who serves the sale") || strings.Contains(out, "tried for") {
 			t.Errorf("%s exits with %d and says\n%s", command, code, out)
 		}
 	}
@@ -174,7 +174,7 @@ func TestReadersOfAnotherUser(t *testing.T) {
 		{"serve", "-f", file, "--listen", scripts.FreeAddress(t), "--admin-listen", scripts.FreeAddress(t)},
 	} {
 		code, out := run(nobody, args...)
-		if code != exitError || strings.Count(out, ".db: it cannot be written; run this as the user who serves the sale") != 1 || strings.Contains(out, "tries") {
+		if code != exitError || strings.Count(out, ".db: it cannot be written; run the command as the user who serves the sale") != 1 || strings.Contains(out, "tries") {
 			t.Errorf("%v exits with %d and says\n%s", args, code, out)
 		}
 	}
@@ -184,7 +184,7 @@ func TestReadersOfAnotherUser(t *testing.T) {
 	if code, out := run(nobody, "rehearse", "-f", file); code != exitError || strings.Count(out, ledgerFile+": it cannot be read") != 1 {
 		t.Errorf("a rehearsal exits with %d and says\n%s", code, out)
 	}
-	if code, out := run(nobody, "audit", "-f", file); code == 0 || !strings.Contains(out, ledgerFile+": it cannot be read; give this user the right to read") {
+	if code, out := run(nobody, "audit", "-f", file); code == 0 || !strings.Contains(out, ledgerFile+": it cannot be read; give this user read access") {
 		t.Errorf("what may not be read is audited, exit code %d:\n%s", code, out)
 	}
 }

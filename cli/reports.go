@@ -62,7 +62,7 @@ func (p *program) forEachReported(ctx context.Context, from source, o reporting,
 	}
 	if o.file != "" {
 		if len(sales) > 1 {
-			return &usageError{"salectl " + command, fmt.Sprintf("--report names the file of one sale, and there are %d", len(sales))}
+			return &usageError{"salectl " + command, fmt.Sprintf("--report is for one sale, but %d are selected", len(sales))}
 		}
 		if err := mayBeReport(o.file); err != nil {
 			return err

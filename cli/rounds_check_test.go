@@ -82,7 +82,7 @@ func (r *round) check() {
 func (r *round) checkMoney(header *exportHeader, claims, sum int) {
 	p := header.Packets
 	if total := r.stock * 100; sum != r.cents(p.Granted) || sum+r.cents(p.Refund) != total || r.cents(p.Total) != total || p.Packets != r.stock {
-		r.Errorf("the claims come to %d cents of %d, and the export says %+v", sum, total, *p)
+		r.Errorf("the claims come to %d cents of %d, but the export has %+v", sum, total, *p)
 	}
 	var tombstone struct {
 		Phase  string

@@ -99,7 +99,7 @@ func parseServe(f *flags) serveOptions {
 		o.advertise = f.text("advertise")
 		address, err := spec.ParseAddress(o.advertise)
 		if host, _, _ := net.SplitHostPort(address); err != nil || net.ParseIP(host).IsUnspecified() {
-			f.refuse("--advertise: %q is no address that others can reach; write it as host:port, such as 10.0.0.7:8080", o.advertise)
+			f.refuse("--advertise: %q is not an address that other hosts can reach; write it as host:port, such as 10.0.0.7:8080", o.advertise)
 		}
 	}
 	level := f.oneOf("log-level", logLevels...)

@@ -79,5 +79,5 @@ func (p *program) settle(ctx context.Context, o settleOptions) error {
 	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
 		return c.Settle(ctx, o.claim, o.how, o.Settlement)
 	})
-	return p.decided(r, a, err, o.json, doubt{"it was done", "Run the command again to learn it: what was done is not done twice."})
+	return p.decided(r, a, err, o.json, doubt{"it was done", "Repeat the command: if it was done, it has no further effect."})
 }

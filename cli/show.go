@@ -41,7 +41,7 @@ func (p *program) showCommand() *urfave.Command {
 				f.refuse("--markdown is for a saved plan: name its file")
 			}
 			if name := o.saved.path; errors.Is(o.saved.err, fs.ErrNotExist) && !strings.ContainsAny(name, "./") {
-				f.refuse("unexpected argument %q, which is no saved plan; a sale is named with --sale: salectl show --sale %s", name, quoted(name))
+				f.refuse("unexpected argument %q, which is not a saved plan; name a sale with --sale: salectl show --sale %s", name, quoted(name))
 			}
 			return o
 		}, p.show),
@@ -118,7 +118,7 @@ func (p *program) show(ctx context.Context, o showOptions) error {
 			return err
 		}
 		if d.Destroyed {
-			p.warn([]string{fmt.Sprintf("sale %s is destroyed, and this is what its run %d was declared to be; 'metadata.run: %d' makes a new one of it", d.Sale, d.Run, d.Run+1)})
+			p.warn([]string{fmt.Sprintf("sale %s is destroyed; this is the declaration of its run %d; 'metadata.run: %d' starts a new run", d.Sale, d.Run, d.Run+1)})
 		}
 		switch {
 		case o.json:

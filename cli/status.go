@@ -201,7 +201,7 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 	case s.Phase == ledger.PhasePaused && what != ledger.PhasePaused:
 		return p.withFlags("'salectl resume' opens it", sale)
 	case s.Phase == ledger.PhasePlanned:
-		return fmt.Sprintf("generation %d is not on every shard yet", s.Generation)
+		return fmt.Sprintf("generation %d has not reached every shard yet", s.Generation)
 	case s.Phase == ledger.PhaseStalled:
 		return strings.Join(s.Health.Reasons, "; ")
 	case what == ledger.PhaseEnded && s.ClosesAt != "":

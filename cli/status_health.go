@@ -51,7 +51,7 @@ func (s *saleStatus) judge() {
 	case open && s.Owner == "" && s.Unserved && unowned == len(s.Shards):
 		amiss("no process serves it")
 	case open && unowned > 0:
-		amiss("%d of %s are served by no process that a majority of the lock nodes names", unowned, of)
+		amiss("%d of %s have no owner that a majority of the lock nodes names", unowned, of)
 	}
 	if stalled > 0 {
 		amiss("%d of %s cannot be written", stalled, of)
@@ -118,14 +118,14 @@ func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 		case n.Unfit != "":
 			amiss("%v", quorum.Fault{Node: n.Name, Why: n.Unfit})
 		case n.Error == "" && n.Server != nil && !n.Server.Up:
-			amiss("lock node %s is not reached by the process that serves the sale%s", n.Name, because(n.Server.Error))
+			amiss("lock node %s is not reached by the serving process%s", n.Name, because(n.Server.Error))
 		}
 	}
 	if s.Server != nil && s.Server.Error != "" {
 		amiss("the process at %s %s", s.Server.Address, s.untold())
 	}
 	if c := s.PaymentCheck; c != nil && !c.FailingSince.IsZero() {
-		amiss("the payment service gives no answer%s", because(c.Error))
+		amiss("the payment service does not answer%s", because(c.Error))
 	}
 }
 

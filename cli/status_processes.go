@@ -15,18 +15,18 @@ func (p *program) processesText(s *saleStatus, c terminal.Palette) {
 	if len(s.Processes) < 2 {
 		return
 	}
-	table := terminal.NewTable("process", "version", "state", ">shards", ">assigned", ">requests/s", ">passed on", "")
+	table := terminal.NewTable("process", "version", "state", ">shards", ">assigned", ">requests/s", ">forwarded", "")
 	for _, m := range s.Processes {
 		owns, state, notes := "?", m.State, []string(nil)
 		if m.Shards != nil {
 			owns = fmt.Sprint(*m.Shards)
 		}
 		if m.Self {
-			notes = append(notes, "tells this")
+			notes = append(notes, "reports this")
 		}
 		if !m.Up { // its last note may be from before its death
 			state = "not reached"
-			notes = append(notes, "the process that tells this does not reach it")
+			notes = append(notes, "the reporting process does not reach it")
 		}
 		version := m.Version
 		if version == "" {
@@ -52,9 +52,9 @@ func (s *saleStatus) unreached() string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("shard %d has no owner that is reached", nobodys[0])
+		return fmt.Sprintf("shard %d has no reachable owner", nobodys[0])
 	default:
-		return fmt.Sprintf("shards %s have no owner that is reached", spec.Numbers(nobodys))
+		return fmt.Sprintf("shards %s have no reachable owner", spec.Numbers(nobodys))
 	}
 }
 
@@ -71,11 +71,11 @@ func (s *saleStatus) reached() (addresses []string) {
 
 // untold describes what the queried process does not report.
 func (s *saleStatus) untold() string {
-	what := "how it goes"
+	what := "the state of the sale"
 	if len(s.Processes) > 1 {
-		what = "how the whole sale stands"
+		what = "the state of the whole sale"
 	}
-	return fmt.Sprintf("does not tell %s: %s", what, s.Server.Error)
+	return fmt.Sprintf("does not report %s: %s", what, s.Server.Error)
 }
 
 // unowned returns the shards of an open sale without a reached owner.
@@ -121,7 +121,7 @@ func passedOn(m api.Process) string {
 func moveText(m api.Move, all []api.Process) string {
 	from, here := m.From, ""
 	if from == "" {
-		from = "nobody that is reached"
+		from = "no reachable owner"
 	}
 	for _, p := range all {
 		if p.Self {
@@ -129,10 +129,10 @@ func moveText(m api.Move, all []api.Process) string {
 		}
 	}
 	stage := map[string]string{
-		api.MoveDue: "not begun, as far as " + here + " knows", api.MoveFollows: "it reads the log",
-		api.MoveTakes: "it waits for the lease", api.MoveGives: "the lease is about to be freed",
+		api.MoveDue: "not started, as far as " + here + " knows", api.MoveFollows: "the new owner reads the log",
+		api.MoveTakes: "the new owner waits for the lease", api.MoveGives: "the old owner releases the lease",
 	}[m.Stage]
-	return fmt.Sprintf("shard %d is to go from %s to %s: %s", m.Shard, from, m.To, stage)
+	return fmt.Sprintf("shard %d moves from %s to %s: %s", m.Shard, from, m.To, stage)
 }
 
 // load formats the load of a shard as a cell of a table.

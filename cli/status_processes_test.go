@@ -32,12 +32,12 @@ func TestStatusOfSeveralProcesses(t *testing.T) {
 	got := squeeze(c.out.String())
 	for _, want := range []string{`served by 2 processes
 `, `
-process version state shards assigned requests/s passed on
+process version state shards assigned requests/s forwarded
 a:1 v2 serving 2 1 120 66% tells this
-b:1 - not reached ? 2 ? ? the process that tells this does not reach it
+b:1 - not reached ? 2 ? ? the reporting process does not reach it
 c:1 - standby 0 0 0.0 -
-shard 0 is to go from a:1 to b:1: not begun, as far as a:1 knows
-shard 2 is to go from nobody that is reached to a:1: it waits for the lease
+shard 0 moves from a:1 to b:1: not started, as far as a:1 knows
+shard 2 moves from no reachable owner to a:1: the new owner waits for the lease
 `, "limit available held sold claims/s\n", " 30 20 0 10 1,235 busier than the others\n", " 30 20 0 10 ?\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwhich lacks\n%s", got, want)
@@ -61,8 +61,8 @@ func TestStatusWhileOneIsDead(t *testing.T) {
 	view := &saleStatus{Status: s}
 	askServer(t.Context(), view, asker{token: "secret"})
 	view.judge()
-	const why = "does not tell how the whole sale stands: standby: it reaches no owner of some of the shards"
-	if want := (current.ServerStatus{Address: address, Error: "standby: it reaches no owner of some of the shards"}); s.Server == nil || *s.Server != want {
+	const why = "does not report the state of the whole sale: standby: it reaches no owner of some shards"
+	if want := (current.ServerStatus{Address: address, Error: "standby: it reaches no owner of some shards"}); s.Server == nil || *s.Server != want {
 		t.Fatalf("asked was %+v, want %+v", s.Server, want)
 	}
 	if want := "the process at " + address + " " + why; !slices.Contains(view.Health.Reasons, want) {
@@ -73,13 +73,13 @@ func TestStatusWhileOneIsDead(t *testing.T) {
 	got := squeeze(c.out.String())
 	for _, want := range []string{"\n" + address + ", which reaches 2 of 3 processes, " + why + `
 `, `
-! shard 0 has no owner that is reached
+! shard 0 has no reachable owner
 ! another process is not reached: peer 127.0.0.1:1
 `, `
 a:1 - serving 1 1 ? ? tells this
 b:1 - serving 1 1 ? ?
-127.0.0.1:1 - not reached ? 1 ? ? the process that tells this does not reach it
-shard 0 is to go from nobody that is reached to a:1: it waits for the lease
+127.0.0.1:1 - not reached ? 1 ? ? the reporting process does not reach it
+shard 0 moves from no reachable owner to a:1: the new owner waits for the lease
 `, " stalls since 2026-11-11T11:59:00Z\n", "\nb:1 - - down since 2026-11-11T11:58:03Z: connection refused\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwhich lacks\n%s", got, want)
@@ -135,16 +135,16 @@ func TestHealthOfSeveralProcesses(t *testing.T) {
 			s.Processes[2].State, s.Processes[2].Up = api.ProcessStandby, false
 			s.Processes = append(s.Processes, api.Process{Address: "d:1", State: api.ProcessDraining})
 		}},
-		"one is stopped": {func(s *saleStatus) { s.Processes[1].Up = false }, "shard 1 has no owner that is reached"},
+		"one is stopped": {func(s *saleStatus) { s.Processes[1].Up = false }, "shard 1 has no reachable owner"},
 		"one is killed": {func(s *saleStatus) { s.Processes[1].Up, s.Ownership = false, lost[:1] },
-			"shards 1, 2 have no owner that is reached"},
+			"shards 1, 2 have no reachable owner"},
 		"one has ended that owned": {func(s *saleStatus) { s.Processes[1].State, s.Processes[1].Up = api.ProcessDraining, false },
-			"shard 1 has no owner that is reached"},
+			"shard 1 has no reachable owner"},
 		"two are killed": {func(s *saleStatus) { s.Processes[1].Up, s.Processes[2].Up = false, false },
-			"shard 1 has no owner that is reached"},
+			"shard 1 has no reachable owner"},
 		"one is there again": {func(s *saleStatus) {
 			s.Processes, s.Ownership = append(s.Processes, api.Process{Address: "b:1", State: api.ProcessServing}), lost
-		}, "shard 2 has no owner that is reached"},
+		}, "shard 2 has no reachable owner"},
 		"one alone begins": {change: func(s *saleStatus) { s.Processes, s.Ownership = s.Processes[:1], nil }},
 		"paused":           {change: func(s *saleStatus) { s.Phase, s.Processes[1].Up = ledger.PhasePaused, false }},
 	} {

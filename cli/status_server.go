@@ -121,7 +121,7 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	case a.admin != nil:
 		base = a.admin.String()
 	case a.over != nil && !strings.HasPrefix(base, "https://"): // a process that writes to the lock nodes must not obtain the token
-		return api.Sale{}, errors.New("it speaks no TLS, and the command line has flags for that")
+		return api.Sale{}, errors.New("it does not use TLS, but the command has TLS flags")
 	}
 	client, err := api.NewClient(api.Config{Servers: []string{base}, Sale: sale, Token: a.token, TLS: a.over})
 	if err != nil {
@@ -147,7 +147,7 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	case unexpected.StatusCode == http.StatusUnauthorized:
 		err = errors.New(unauthorized(a.token))
 	default:
-		err = fmt.Errorf("it answers %s, which is not what salectl serve would say", unexpected.Status)
+		err = fmt.Errorf("it answers %s, which is not a response of salectl serve", unexpected.Status)
 	}
 	if unexpected != nil {
 		err = errors.New(a.advise(err.Error()))
@@ -165,14 +165,14 @@ func (a asker) advise(said string) string {
 
 // inability describes for operators why a process cannot report the state of the whole sale.
 var inability = map[api.Outcome]string{
-	api.Standby:  "it reaches no owner of some of the shards",
-	api.NoQuorum: "it has no right to sell at the moment",
-	api.Draining: "it is going down",
+	api.Standby:  "it reaches no owner of some shards",
+	api.NoQuorum: "it cannot sell at the moment: it has no lease, or the ledger does not answer",
+	api.Draining: "it is shutting down",
 }
 
 // notOperating is why a process does not report more.
-const notOperating = "the bearer token may claim, and only one that may operate is told of nodes, shards and processes: " +
-	"--token-file sends the first of its file"
+const notOperating = "the bearer token lacks the right operate, which nodes, shards and processes need: " +
+	"--token-file sends the first token of its file"
 
 // unauthorized describes why a server has rejected the token.
 func unauthorized(token string) string {

@@ -44,7 +44,7 @@ func troubled(owner string) *current.Status {
 			{Name: "c:1", Up: true, Abstaining: true, VotesFrom: "2026-11-11T12:00:10.123Z"},
 		},
 		Voting: 1, Majority: 2,
-		Warnings: []string{"1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out"},
+		Warnings: []string{"1 of 3 shards cannot be read (1): their users cannot buy, and the totals exclude them"},
 	}
 }
 
@@ -82,7 +82,7 @@ func TestStatusView(t *testing.T) {
   opens at 2026-11-11T12:00:00Z
   claims are held for payment: holdFor 10m, grace 0s, extendBy 90s, late refuse
   served at SERVER
-  ! 1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out
+  ! 1 of 3 shards cannot be read (1): their users cannot buy, and the totals exclude them
 
   shard  owner   lease  slot  generation  limit  available  held  sold
       0  SERVER  2.5 s     7           2     30         20     0    10
@@ -126,10 +126,10 @@ func TestServerThatTellsNothing(t *testing.T) {
 		"a wrong token": {200, toldAnswer, "guess", "the bearer token is wrong: check the file that --token-file names"},
 		"a standby":     {503, `{"outcome":"standby","detail":"Another server has the sale at the moment."}`, "secret", "standby: Another server has the sale at the moment."},
 		"no owner of a shard": {503, fmt.Sprintf(`{"outcome":"standby","detail":%q}`, api.Standby.Row().Detail), "secret",
-			"standby: it reaches no owner of some of the shards"},
-		"no JSON":        {200, "hello", "secret", "it answers 200 OK, which is not what salectl serve would say"},
-		"another sale":   {200, `{"sale":"other"}`, "secret", "it answers 200 OK, which is not what salectl serve would say"},
-		"somewhere else": {302, `{}`, "secret", "it answers 302 Found, which is not what salectl serve would say"},
+			"standby: it reaches no owner of some shards"},
+		"no JSON":        {200, "hello", "secret", "it answers 200 OK, which is not a response of salectl serve"},
+		"another sale":   {200, `{"sale":"other"}`, "secret", "it answers 200 OK, which is not a response of salectl serve"},
+		"somewhere else": {302, `{}`, "secret", "it answers 302 Found, which is not a response of salectl serve"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := troubled(answering(t, test.status, test.body))
@@ -137,7 +137,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
 				t.Errorf("server: %+v", s.Server)
 			}
-			if got := served(&saleStatus{Status: s}); !strings.HasSuffix(got, "which does not tell how it goes: "+test.want) {
+			if got := served(&saleStatus{Status: s}); !strings.HasSuffix(got, "which does not report how it goes: "+test.want) {
 				t.Errorf("it says %q", got)
 			}
 			if got := nodeState(s.Nodes[1]); got != "down now: connection refused" {
@@ -146,7 +146,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 		})
 	}
 	claims := answering(t, http.StatusOK, `{"sale":"tickets","phase":"open"}`)
-	for token, want := range map[string]string{"": "the bearer token is missing", "secret": "the bearer token may claim"} {
+	for token, want := range map[string]string{"": "the bearer token is missing", "secret": "the bearer token lacks the right operate"} {
 		s := troubled("o:1")
 		askServer(t.Context(), &saleStatus{Status: s}, asker{admin: &url.URL{Scheme: "http", Host: claims}, token: token})
 		if got := s.Server.Error; s.Server.Address != claims || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, adminHint) {
@@ -170,10 +170,10 @@ func TestWhoServes(t *testing.T) {
 		want   string
 	}{
 		"an owner":                          {"h:1", answers, 0, "served at h:1"},
-		"an owner that is silent":           {"h:1", silent, 0, "served at h:1, which does not tell how it goes: connection refused"},
-		"another is asked, and silent":      {"o:1", silent, 0, "served at o:1; h:1 does not tell how it goes: connection refused"},
-		"nobody":                            {"", nil, 0, "nobody serves it"},
-		"the last one has gone":             {"", silent, 1, "nobody serves it"},
+		"an owner that is silent":           {"h:1", silent, 0, "served at h:1, which does not report how it goes: connection refused"},
+		"another is asked, and silent":      {"o:1", silent, 0, "served at o:1; h:1 does not report how it goes: connection refused"},
+		"nobody":                            {"", nil, 0, "no process serves it"},
+		"the last one has gone":             {"", silent, 1, "no process serves it"},
 		"the last one answers":              {"", answers, 2, "no majority of the lock nodes names a server; h:1 answers"},
 		"a warning says that we don't know": {"", silent, 2, ""},
 	} {
@@ -220,8 +220,8 @@ func TestNodeStates(t *testing.T) {
 			Error: "no answer", Server: &current.Seen{Up: true, Since: at}},
 		"up from here; the server does not reach it since 2026-11-11T12:00:00Z: refused": {
 			Up: true, Server: &current.Seen{Since: at, Error: "refused"}},
-		"up, and not set up as it must be: It evicts.":                             {Up: true, Unfit: "It evicts."},
-		"up, and does not know the sale: it will abstain before it votes":          {Up: true, Unmarked: true},
+		"up, but misconfigured: It evicts.":                                        {Up: true, Unfit: "It evicts."},
+		"up, but without the sale's marker: it will abstain before it votes":       {Up: true, Unmarked: true},
 		"abstains until 2026-11-11T12:00:00Z: it was restarted or lost its memory": {Up: true, Abstaining: true, VotesFrom: at},
 	} {
 		if got := nodeState(n); got != want {
@@ -353,8 +353,8 @@ func TestStatusTokenFile(t *testing.T) {
 func TestPaymentCheckView(t *testing.T) {
 	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	for want, c := range map[string]*api.PaymentCheck{
-		"the payment service is asked about 1 claim": {Watched: 1},
-		"the payment service is asked about 3,000 claims; since 2026-11-11T12:00:00Z no payment could be checked: it answers 502 Bad Gateway": {Watched: 3000, FailingSince: noon, Error: "it answers 502 Bad Gateway"},
+		"the payment service is queried for 1 claim": {Watched: 1},
+		"the payment service is queried for 3,000 claims; since 2026-11-11T12:00:00Z no payment could be checked: it answers 502 Bad Gateway": {Watched: 3000, FailingSince: noon, Error: "it answers 502 Bad Gateway"},
 	} {
 		p := newCapture()
 		if p.view("payment check", c); p.out.String() != want {
@@ -390,21 +390,21 @@ func TestHealth(t *testing.T) {
 		"paused":                 {change: func(s *current.Status) { s.Phase, s.Shards[0].LeaseLeftSeconds = ledger.PhasePaused, 0 }, phase: ledger.PhasePaused, state: healthOK},
 		"scheduled and unserved": {change: func(s *current.Status) { s.Phase = ledger.PhaseScheduled; unserve(s, 0, 1) }, phase: ledger.PhaseScheduled, state: healthOK},
 		"unserved":               {change: func(s *current.Status) { unserve(s, 0, 1) }, state: healthDown, reasons: []string{"no process serves it"}},
-		"a shard without owner":  {change: func(s *current.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names"}},
+		"a shard without owner":  {change: func(s *current.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards have no owner that a majority of the lock nodes names"}},
 		"a shard stalls":         {change: func(s *current.Status) { s.Shards[1].Stalled = stalls }, state: healthDegraded, reasons: []string{"1 of 2 shards cannot be written"}},
 		"one stalls, nobody has the other": {
 			change: func(s *current.Status) { unserve(s, 1); s.Shards[0].Stalled = stalls }, state: healthDown,
-			reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names", "1 of 2 shards cannot be written"},
+			reasons: []string{"1 of 2 shards have no owner that a majority of the lock nodes names", "1 of 2 shards cannot be written"},
 		},
 		"a server that does not tell": {
 			change: func(s *current.Status) {
 				s.Server = &current.ServerStatus{Address: "here:1", Error: "no answer within 1s"}
 			},
-			state: healthDegraded, reasons: []string{"the process at here:1 does not tell how it goes: no answer within 1s"},
+			state: healthDegraded, reasons: []string{"the process at here:1 does not report how it goes: no answer within 1s"},
 		},
 		"a node that the server does not reach": {
 			change: func(s *current.Status) { s.Nodes[0].Server = &current.Seen{Error: "refused"} },
-			state:  healthDegraded, reasons: []string{"lock node embedded is not reached by the process that serves the sale: refused"},
+			state:  healthDegraded, reasons: []string{"lock node embedded is not reached by the serving process: refused"},
 		},
 		"all shards stall": {
 			change: func(s *current.Status) { s.Shards[0].Stalled, s.Shards[1].Stalled = stalls, stalls },

@@ -69,13 +69,13 @@ func nodeState(n current.NodeStatus) string {
 	case !n.Up:
 		return "down" + since(seen) + because(n.Error)
 	case n.Unfit != "":
-		return "up, and not set up as it must be" + because(n.Unfit)
+		return "up, but misconfigured" + because(n.Unfit)
 	case n.Abstaining:
 		return "abstains until " + clockText(n.VotesFrom) + ": it was restarted or lost its memory"
 	case seen != nil && !seen.Up:
 		return "up from here; the server does not reach it" + since(seen) + because(seen.Error)
 	case n.Unmarked:
-		return "up, and does not know the sale: it will abstain before it votes"
+		return "up, but without the sale's marker: it will abstain before it votes"
 	}
 	return "up"
 }
@@ -120,7 +120,7 @@ func served(s *saleStatus) string {
 			by = "served at " + reached[0]
 		}
 		if s.unread() && s.Server != nil {
-			by += fmt.Sprintf("; %s says that it is %s", s.Server.Address, s.Server.Phase)
+			by += fmt.Sprintf("; %s reports the phase %s", s.Server.Address, s.Server.Phase)
 		}
 		return by
 	}
@@ -132,18 +132,18 @@ func served(s *saleStatus) string {
 	}
 	switch {
 	case s.unread() && s.UID == "" && s.Server != nil:
-		return fmt.Sprintf("no process tells how it goes; %s: %s", s.Server.Address, s.Server.Error)
+		return fmt.Sprintf("no process reports the state of the sale; %s: %s", s.Server.Address, s.Server.Error)
 	case s.unread() && s.UID == "":
-		return "no process answers that serves it"
+		return "no serving process answers"
 	case s.unread() && s.Server != nil:
-		return fmt.Sprintf("served at %s, which says that it is %s", s.Server.Address, s.Server.Phase)
+		return fmt.Sprintf("served at %s, which reports the phase %s", s.Server.Address, s.Server.Phase)
 	}
 	answers := s.Server != nil && s.Server.Error == ""
 	switch {
 	case s.Owner != "" && s.Server != nil && !answers && s.Server.Address != s.Owner:
-		return fmt.Sprintf("served at %s; %s does not tell how it goes: %s", s.Owner, s.Server.Address, s.Server.Error)
+		return fmt.Sprintf("served at %s; %s does not report the state of the sale: %s", s.Owner, s.Server.Address, s.Server.Error)
 	case s.Owner != "" && s.Server != nil && !answers:
-		return fmt.Sprintf("served at %s, which does not tell how it goes: %s", s.Owner, s.Server.Error)
+		return fmt.Sprintf("served at %s, which does not report the state of the sale: %s", s.Owner, s.Server.Error)
 	case s.Owner != "":
 		return "served at " + s.Owner
 	case answers:
@@ -151,13 +151,13 @@ func served(s *saleStatus) string {
 	case 2*up < len(s.Nodes):
 		return ""
 	}
-	return "nobody serves it"
+	return "no process serves it"
 }
 
 // soldText describes where the units of a sale are.
 func soldText(s *current.Status) string {
 	return fmt.Sprintf("%s of %s sold", grouped(s.Sold), count(s.Stock, "unit")) +
-		some(s.Available, "available") + some(s.Held, "held") + some(s.InFlight, "on the way between shards")
+		some(s.Available, "available") + some(s.Held, "held") + some(s.InFlight, "in transfer between shards")
 }
 
 // some returns ", 12 held"; "" for no units.

@@ -174,7 +174,7 @@ func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) 
 		b.WriteString("\n")
 		b.WriteString(p.readingText(r, sales[i], o.all))
 		if age := now.Sub(r.at); !r.at.IsZero() && age > o.interval+redrawn {
-			fmt.Fprintf(&b, "  %s this is %s old: the next reading takes its time\n", c.Yellow("!"), age.Round(time.Second))
+			fmt.Fprintf(&b, "  %s this state is %s old: the next read is still running\n", c.Yellow("!"), age.Round(time.Second))
 		}
 	}
 	return b.String()

@@ -34,7 +34,7 @@ var notPasted = map[string]string{
 	"%s: %w; run 'salectl apply'": "HBase has no table: examples/testdata/cluster.txt",
 	"%w; run 'salectl apply'":     "HBase has no table: examples/testdata/cluster.txt",
 	"Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'.": "the clock is wrong: TestSuggestedForClock",
-	"set it right; 'salectl status' tells what else can be done":                                "the clock is wrong: TestSuggestedForClock",
+	"correct it; 'salectl status' shows what else can be done":                                  "the clock is wrong: TestSuggestedForClock",
 }
 
 var (

@@ -134,7 +134,7 @@ func TestAQuestionHasAnEnd(t *testing.T) {
 	if code := p.run([]string{"salectl", "close", "-f", path, "--timeout", "300ms"}, nil); code != 7 {
 		t.Errorf("exit code %d, want 7", code)
 	}
-	tty.await("timed out after 300ms: nobody has answered, and nothing was changed")
+	tty.await("timed out after 300ms: no answer was given, and nothing was changed")
 }
 
 func TestConfirmEndsWithItsContext(t *testing.T) {

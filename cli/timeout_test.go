@@ -28,12 +28,12 @@ func TestTimeoutsSayWhatWasAwaited(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const look = "which is found through ZooKeeper at "
+	const look = "(ZooKeeper "
 	for command, want := range map[string][]string{
 		"plan -f " + path:                                                {"sale tickets: timed out after 200ms (read: the sale's log)\n", look, "If they are up, give it a longer --timeout.\n"},
 		"pause -f " + path:                                               {"sale tickets: timed out after 200ms (read: the sale's log)\n", look},
 		"audit -f " + path:                                               {"timed out after 200ms: reading log sale/tickets\n", look},
-		"status --wait-for open -f " + path:                              {"timed out after 200ms: it is unknown whether sale tickets is open: sale tickets: the ledger's store fails: it was not read in 100ms\n", look},
+		"status --wait-for open -f " + path:                              {"timed out after 200ms: it is unknown whether sale tickets is open: sale tickets: access to the ledger failed: it was not read in 100ms\n", look},
 		"drain --admin http://" + silent:                                 {"timed out after 200ms: no answer from http://" + silent + "\n"},
 		"claims list --user u --sale s --server http://" + silent:        {"timed out after 200ms: no answer from http://" + silent + "\n"},
 		"claims extend --claim 1-2-3 --sale s --server http://" + silent: {"timed out after 200ms: no answer from http://" + silent + ": it is unknown whether it was done\n"},

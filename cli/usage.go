@@ -21,7 +21,7 @@ func (e *usageError) Unwrap() error { return errUsage }
 
 // hint refers to the help.
 func (e *usageError) hint() string {
-	return fmt.Sprintf("Run '%s --help' to see how it is used.", e.command)
+	return fmt.Sprintf("Run '%s --help' for its usage.", e.command)
 }
 
 func misuse(command *urfave.Command, format string, args ...any) error {
@@ -75,7 +75,7 @@ func atMost(c *urfave.Context, n int) error {
 		return nil
 	}
 	if extra := c.Args().Get(n); hasFlag(c.Command, "f") {
-		return misused(c, "unexpected argument %q; sale files are named with -f: %s -f %s", extra, c.Command.HelpName, quoted(extra))
+		return misused(c, "unexpected argument %q; name sale files with -f: %s -f %s", extra, c.Command.HelpName, quoted(extra))
 	}
 	return misused(c, "unexpected argument %q", c.Args().Get(n))
 }

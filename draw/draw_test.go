@@ -280,38 +280,38 @@ func TestVerify(t *testing.T) {
 		"the terms left out": {python: true, problem: "header: draw.commitment is not that of draw.link", change: func(l *list) {
 			l.record.CommittedCloses = ""
 		}},
-		"a value of another round": {python: true, problem: "and the export says", change: func(l *list) {
+		"a value of another round": {python: true, problem: "but the export has", change: func(l *list) {
 			l.record.Beacon.Value = "010204"
 		}},
 		"a value of another round, and the order by it": {beacon: []byte{1, 2, 3}, problem: "it is the value of another round", change: func(l *list) {
 			*l = *newList(&Beacon{Name: "drand quicknet", Round: "12345", Fallback: "none", Value: "010204"}, []byte{1, 2, 4})
 		}},
-		"a value left out": {beacon: []byte{1, 2, 3}, problem: "has a value, and the draw has left it out", change: func(l *list) {
+		"a value left out": {beacon: []byte{1, 2, 3}, problem: "has a value, but the draw ignores it", change: func(l *list) {
 			*l = *newList(&Beacon{Name: "drand quicknet", Round: "12345", Fallback: "secret"}, nil)
 		}},
-		"no value and no fallback": {problem: "the sale declares no other order without one", change: func(l *list) {
+		"no value and no fallback": {problem: "the sale declares no fallback", change: func(l *list) {
 			*l = *newList(&Beacon{Name: "drand quicknet", Round: "12345", Fallback: "none"}, nil)
 		}},
-		"no beacon was declared": {beacon: []byte{1, 2, 3}, problem: "the sale has declared no beacon", change: func(l *list) {
+		"no beacon was declared": {beacon: []byte{1, 2, 3}, problem: "the sale declares no beacon", change: func(l *list) {
 			*l = *newList(nil, nil)
 		}},
-		"a winner skipped": {python: true, problem: "it has rank 2 and was awarded nothing, and ranks up to 5 were to have a unit: a winner was skipped, or the sale was closed before", change: func(l *list) {
+		"a winner skipped": {python: true, problem: "it has rank 2 and no award, although ranks up to 5 win a unit: a winner was skipped, or the sale was closed before", change: func(l *list) {
 			l.ranked(2).State = StateEntered
 		}},
-		"two ranks exchanged": {python: true, problem: "in the order and should have rank 6, and the export says 7", change: func(l *list) {
+		"two ranks exchanged": {python: true, problem: "in the order and should have rank 6, but the export has 7", change: func(l *list) {
 			a, b := l.ranked(6), l.ranked(7)
 			a.Rank, b.Rank = b.Rank, a.Rank
 		}},
 		"a substitute too many": {python: true, problem: "it was awarded a unit at rank 6, and there were 4 units and 1 awards that lapsed: only ranks up to 5 could have one", change: func(l *list) {
 			l.ranked(6).State = "held"
 		}},
-		"a substitute left out of the ranks": {python: true, problem: "should have rank 7, and the export says none", change: func(l *list) {
+		"a substitute left out of the ranks": {python: true, problem: "should have rank 7, but the export has none", change: func(l *list) {
 			l.ranked(7).Rank = 0
 		}},
 		"a label that is not of its user": {python: true, problem: "claim 0-3-1: its label is not that of its user and key", change: func(l *list) {
 			l.lines[1].User, l.lines[1].Key = "user1k", "1" // the same bytes, if nothing said where a text ends
 		}},
-		"an entry twice": {problem: "claim 1-5-1: it is out of order, or there twice", change: func(l *list) {
+		"an entry twice": {problem: "claim 1-5-1: it is out of order or repeated", change: func(l *list) {
 			l.lines[6] = l.lines[5]
 		}},
 		"without users": {python: true, change: func(l *list) {
@@ -354,7 +354,7 @@ func TestVerify(t *testing.T) {
 		"an award that lapsed after the sale was closed for good": {python: true, change: func(l *list) {
 			l.ranked(5).State, l.record.Lapsed = "cancelled", 2
 		}},
-		"more reach than units and awards that lapsed": {python: true, problem: "header: draw.reach is 6, and there were 4 units and 1 awards that came to nothing", change: func(l *list) {
+		"more reach than units and awards that lapsed": {python: true, problem: "header: draw.reach is 6, and there were 4 units and 1 awards that lapsed", change: func(l *list) {
 			l.record.Reach = 6
 		}},
 		"oversold, and said to have lapsed": {python: true, problem: "header: draw.lapsed is 2, and 1 entries are expired, cancelled or refunded", change: func(l *list) {
@@ -377,7 +377,7 @@ func TestVerify(t *testing.T) {
 		"no state": {python: true, problem: `an entry cannot be in the state ""`, change: func(l *list) {
 			l.ranked(7).State = ""
 		}},
-		"an award without a rank": {python: true, problem: "it was awarded a unit, and 7 ranks are published", change: func(l *list) {
+		"an award without a rank": {python: true, problem: "it was awarded a unit, but only 7 ranks are published", change: func(l *list) {
 			l.sorted(NewOrder(testUID, *l.record.Root, *l.record.Link, []byte{1, 2, 3}))[7].State = "sold"
 		}},
 		"one user with two entries": {python: true, problem: `claims 0-3-1 and 2-8-1: user "user1" has two entries`, change: func(l *list) {
@@ -558,8 +558,8 @@ func TestVerifyWhatWasNoted(t *testing.T) {
 	other := Digest{1}
 	for want, o := range map[string]Options{
 		"": {Commitment: &l.record.Commitment, Root: l.record.Root},
-		"header: draw.commitment is " + l.record.Commitment.String() + ", and the one that you have noted is 01": {Commitment: &other},
-		"header: draw.root is " + l.record.Root.String() + ", and the one that you have noted is 01":             {Root: &other},
+		"header: draw.commitment is " + l.record.Commitment.String() + ", but you have noted 01": {Commitment: &other},
+		"header: draw.root is " + l.record.Root.String() + ", but you have noted 01":             {Root: &other},
 	} {
 		r, err := Verify(bytes.NewReader(export), o)
 		if err != nil || r.OK != (want == "") || !strings.HasPrefix(strings.Join(r.Problems, "\n"), want) {
@@ -570,7 +570,7 @@ func TestVerifyWhatWasNoted(t *testing.T) {
 		}
 	}
 	l.record.Root, l.record.Link, l.record.Shards = nil, nil, nil
-	if r, err := Verify(bytes.NewReader(l.export(t)), Options{Root: &other}); err != nil || !strings.Contains(strings.Join(r.Problems, "\n"), "header: there is no draw.root, and you have noted 01") {
+	if r, err := Verify(bytes.NewReader(l.export(t)), Options{Root: &other}); err != nil || !strings.Contains(strings.Join(r.Problems, "\n"), "header: draw.root is missing, but you have noted 01") {
 		t.Errorf("a root that is not published yet: %+v, %v", r, err)
 	}
 }
@@ -700,7 +700,7 @@ func TestVerifyBeforeTheDraw(t *testing.T) {
 		t.Errorf("before it is revealed the report is %+v, %v", r, err)
 	}
 	l.lines[3].State = "sold"
-	if r, _ := Verify(bytes.NewReader(l.export(t)), Options{}); r.OK || !strings.Contains(r.Problems[0], "claim 0-4-1: it has a rank or a unit, and nothing is revealed yet") {
+	if r, _ := Verify(bytes.NewReader(l.export(t)), Options{}); r.OK || !strings.Contains(r.Problems[0], "claim 0-4-1: it has a rank or a unit, but nothing is revealed yet") {
 		t.Errorf("an award before the secret was revealed: %+v", r)
 	}
 }
@@ -715,7 +715,7 @@ func TestVerifyWhatIsNoExport(t *testing.T) {
 		`{"format":2,"kind":"export"}` + "\n": "line 1: an export of format 2 cannot be read, only format 1",
 		"never\n":                             "line 1: an export begins with a header",
 		header + `{"closesAt":"x"}}` + "\n":   "line 1: draw.closesAt",
-		`{"format":1,"kind":"plan","draw":{}}` + "\n":                                        `line 1: an export begins with a header of kind "export" or "entries", and this one is of kind "plan"`,
+		`{"format":1,"kind":"plan","draw":{}}` + "\n":                                        `line 1: an export begins with a header of kind "export" or "entries", not with the given key of kind "plan"`,
 		`{"format":2,"kind":"export","draw":{}}` + "\n":                                      "line 1: an export of format 2 cannot be read, only format 1",
 		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":`:                 "line 2: it ends in the middle",
 		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-u3"}` + "\n":   `line 2: "0-u3" is not the name of a claim`,

@@ -55,7 +55,7 @@ type Report struct {
 var ErrNoDraw = errors.New("the export is not of a draw")
 
 // ErrKeyNeeded reports that a list without users was queried for a user without the request's key.
-var ErrKeyNeeded = errors.New("the list has no users, and the user's entry is found by the key of the request")
+var ErrKeyNeeded = errors.New("the list has no users, so only the key of the request identifies the user's entry")
 
 // Verify reads an export and recomputes the draw: commitment, entries, roots, order, and
 // awards. Discrepancies are in the report, each with its place. An error means that the
@@ -133,7 +133,7 @@ func (v *Verifier) Add(line Line) error {
 		return fmt.Errorf("claim %s: %w", line.Claim, err)
 	}
 	if len(v.entries) > 0 && !before(v.last, e.Entry) {
-		v.problem("claim %s: it is out of order, or there twice", line.Claim)
+		v.problem("claim %s: it is out of order or repeated", line.Claim)
 	}
 	if !at.Before(v.closes) {
 		v.problem("claim %s: it was entered at %s, and the sale closed at %s", line.Claim, line.At, v.record.Closes)
@@ -233,7 +233,7 @@ func (v *Verifier) Report() *Report {
 	if !v.report.Revealed {
 		for _, e := range v.entries {
 			if e.state != StateEntered || e.rank != 0 {
-				v.problem("claim %s: it has a rank or a unit, and nothing is revealed yet", e.id())
+				v.problem("claim %s: it has a rank or a unit, but nothing is revealed yet", e.id())
 			}
 		}
 	}
@@ -244,14 +244,14 @@ func (v *Verifier) Report() *Report {
 // published compares the header with the values noted in time.
 func (v *Verifier) published() {
 	if noted := v.options.Commitment; noted != nil && *noted != v.record.Commitment {
-		v.problem("header: draw.commitment is %v, and the one that you have noted is %v", v.record.Commitment, noted)
+		v.problem("header: draw.commitment is %v, but you have noted %v", v.record.Commitment, noted)
 	}
 	switch noted := v.options.Root; {
 	case noted == nil:
 	case v.record.Root == nil:
-		v.problem("header: there is no draw.root, and you have noted %v", noted)
+		v.problem("header: draw.root is missing, but you have noted %v", noted)
 	case *noted != *v.record.Root:
-		v.problem("header: draw.root is %v, and the one that you have noted is %v", v.record.Root, noted)
+		v.problem("header: draw.root is %v, but you have noted %v", v.record.Root, noted)
 	}
 }
 
@@ -284,7 +284,7 @@ func (v *Verifier) note(format string, args ...any) {
 func (v *Verifier) trees() {
 	switch {
 	case v.record.Root == nil && v.record.Link != nil:
-		v.problem("header: the secret is revealed, and the root of the entries was never published")
+		v.problem("header: the secret is revealed, but the root of the entries was never published")
 	case v.record.Root == nil && len(v.record.Shards) > 0:
 		v.problem("header: there are draw.shards, and there is no draw.root")
 	case v.record.Root != nil && RootOf(v.record.Shards) != *v.record.Root:
@@ -322,12 +322,12 @@ func (v *Verifier) committed() {
 	terms := Terms{Closes: r.CommittedCloses, Substitutes: r.Substitutes, Beacon: r.Beacon}
 	switch {
 	case terms.Commitment(v.report.UID, *r.Link) != r.Commitment:
-		v.problem("header: draw.commitment is not that of draw.link, committedClosesAt, substitutes and beacon: one of them is another than was committed to")
+		v.problem("header: draw.commitment is not that of draw.link, committedClosesAt, substitutes and beacon: one of them was changed after the commitment")
 	case r.CommittedCloses == r.Closes:
 	case r.Beacon != nil:
 		v.problem("header: draw.closesAt is %s, and %s was committed to: a sale that is drawn by a beacon cannot close later", r.Closes, r.CommittedCloses)
 	default:
-		v.note("draw.closesAt is %s, and %s was committed to: it was changed while entries came in. Hold it against what was announced", r.Closes, r.CommittedCloses)
+		v.note("draw.closesAt is %s, but %s was committed to: it was changed during the entries. Compare it with the announcement", r.Closes, r.CommittedCloses)
 	}
 }
 
@@ -347,7 +347,7 @@ func (v *Verifier) sorted(order *Order) []*entry {
 			if before(b.Entry, a.Entry) {
 				a, b = b, a
 			}
-			v.problem("claims %s and %s: they have the same label, so one entry is there twice", a.id(), b.id())
+			v.problem("claims %s and %s: they have the same label, so one entry is repeated", a.id(), b.id())
 		}
 	}
 	return sorted
@@ -361,17 +361,17 @@ func (v *Verifier) ranks(sorted []*entry) {
 	for i, e := range sorted {
 		rank := int64(i + 1)
 		if published := rank * boolInt(rank <= v.record.Ranks); e.rank != published {
-			v.problem("claim %s: it is entry %d in the order and should have rank %s, and the export says %s",
+			v.problem("claim %s: it is entry %d in the order and should have rank %s, but the export has %s",
 				e.id(), rank, rankText(published), rankText(e.rank))
 		}
 		switch awarded := e.state != StateEntered; {
 		case awarded && rank > v.record.Ranks:
-			v.problem("claim %s: it was awarded a unit, and %d ranks are published", e.id(), v.record.Ranks)
+			v.problem("claim %s: it was awarded a unit, but only %d ranks are published", e.id(), v.record.Ranks)
 		case awarded && rank > last:
 			v.problem("claim %s: it was awarded a unit at rank %d, and there were %d units and %d awards that lapsed: only ranks up to %d could have one",
 				e.id(), rank, v.record.Winners, v.record.Lapsed, last)
 		case !awarded && rank <= last && v.record.Ended:
-			v.problem("claim %s: it has rank %d and was awarded nothing, and ranks up to %d were to have a unit: a winner was skipped, or the sale was closed before",
+			v.problem("claim %s: it has rank %d and no award, although ranks up to %d win a unit: a winner was skipped, or the sale was closed before",
 				e.id(), rank, last)
 		case !awarded && rank <= last:
 			if v.report.Waiting++; v.report.Waiting <= most {
@@ -402,13 +402,13 @@ func (v *Verifier) rankCount() {
 	case brokenOff && r.Ended:
 		v.problem("header: draw.ranks is %d, %d were to be published, and nothing was awarded: ranks were left out, or the sale was closed before", r.Ranks, want)
 	case brokenOff:
-		v.note("%d of %d ranks are published, and nothing is awarded yet: the draw is being revealed, or the reveal was broken off", r.Ranks, want)
+		v.note("%d of %d ranks are published, and nothing is awarded yet: the draw is being revealed, or the reveal was interrupted", r.Ranks, want)
 	case r.Ranks != want:
 		v.problem("header: draw.ranks is %d, and %d entries, a stock of %d and %d substitutes make %d ranks", r.Ranks, entries, r.Stock, r.Substitutes, want)
 	}
 	switch {
 	case r.Reach > r.Winners+r.Lapsed:
-		v.problem("header: draw.reach is %d, and there were %d units and %d awards that came to nothing", r.Reach, r.Winners, r.Lapsed)
+		v.problem("header: draw.reach is %d, but there were %d units and %d lapsed awards", r.Reach, r.Winners, r.Lapsed)
 	case r.Reach < r.Stock:
 		v.note("ranks up to %d might be awarded, and the stock was %d when the draw was revealed: the sale was closed before", r.Reach, r.Stock)
 	}
@@ -419,16 +419,16 @@ func (v *Verifier) beacon() ([]byte, bool) {
 	b := v.record.Beacon
 	if b == nil {
 		if v.options.Beacon != nil {
-			v.problem("header: the sale has declared no beacon, and you give the value of one")
+			v.problem("header: the sale declares no beacon, but you give the value of one")
 		}
 		return nil, true
 	}
 	if b.Value == "" {
 		if b.Fallback != "secret" {
-			v.problem("header: draw.beacon has no value, and the sale declares no other order without one")
+			v.problem("header: draw.beacon has no value, and the sale declares no fallback")
 		}
 		if v.options.Beacon != nil {
-			v.problem("header: round %s of %s has a value, and the draw has left it out", b.Round, b.Name)
+			v.problem("header: round %s of %s has a value, but the draw ignores it", b.Round, b.Name)
 		}
 		return nil, true
 	}

@@ -345,7 +345,7 @@ func TestPipelinesOnServers(t *testing.T) {
 	s.salectl("apply", "-f", "sales", "--yes")
 	r := p.destroy()
 	expect(t, r, 0, `film-night is destroyed`)
-	if strings.Contains(r.out, "was not swept") {
+	if strings.Contains(r.out, "was not cleaned") {
 		t.Errorf("the job that destroys has no user that may write:\n%s", r.out)
 	}
 	s.proves(r.kept[1], `^film-night-[0-9a-f]{16}\.ndjson$`, "0 of 110 units sold")

@@ -295,7 +295,7 @@ func (s *paidSale) accounted() {
 	}
 	for id, c := range claims { // accepted, and over before anybody said so
 		if c.State != "expired" {
-			s.Errorf("claim %s of %s is %s, and nobody was told of it", id, c.User, c.State)
+			s.Errorf("claim %s of %s is %s, and no answer reported it", id, c.User, c.State)
 		}
 	}
 	s.Logf("%d claims, told of: %v", len(s.told), count)

@@ -112,7 +112,7 @@ func scriptMoney(ts *testscript.TestScript, neg bool, args []string) {
 	sum := new(big.Rat).Add(granted, amount(ts, h.Refund))
 	if granted.Cmp(amount(ts, h.Granted)) != 0 || sum.Cmp(amount(ts, args[1])) != 0 ||
 		h.Total != args[1] || h.Currency != args[2] || fmt.Sprint(h.Packets) != args[3] {
-		ts.Fatalf("the claims come to %s, and the export says %+v; want %q", granted.FloatString(3), h, args[1:])
+		ts.Fatalf("the claims come to %s, but the export has %+v; want %q", granted.FloatString(3), h, args[1:])
 	}
 }
 

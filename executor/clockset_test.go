@@ -55,7 +55,7 @@ func clockThatWasSet(t *testing.T) {
 	wait.Until(t, "the process sells", func() bool { return sells(p) })
 	off.Store(int64(61*time.Minute + 30*time.Second))
 	wait.Until(t, "the process refuses claims by a wrong clock", func() bool { return refuses(p) })
-	wait.Until(t, "the log has the line", says(`level=WARN msg="this host's clock is off the lock nodes': no claim is accepted until it is right" sale=site why="it is ahead by 1h1m`)) // and some seconds: it is measured
+	wait.Until(t, "the log has the line", says(`level=WARN msg="this host's clock differs from the lock nodes' clocks: no claim is accepted until it is right" sale=site why="it is ahead by 1h1m`)) // and some seconds: it is measured
 	off.Store(0)
 	wait.Until(t, "the process sells", func() bool { return sells(p) })
 	wait.Until(t, "the log has the line", says(`level=INFO msg="this host's clock agrees with the lock nodes' again"`))

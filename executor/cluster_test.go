@@ -337,7 +337,7 @@ func (m *clusterProcess) ended() float64 {
 }
 
 // TestGoingDownIsTold has a process be told to end while its peer cannot take its shards yet: the
-// peer says that it is draining, and what it says itself is the same.
+// peer reports the phase draining, and what it says itself is the same.
 func TestGoingDownIsTold(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{9, 9}, func(c *cluster) {
 		a, b := c.start("a", nil), c.start("b", nil)
@@ -383,7 +383,7 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 			}
 			for _, m := range s.Moves {
 				if !reached[m.To] || m.From != "" && !reached[m.From] {
-					t.Errorf("shard %d is to go from %q to %q, and reached are %v", m.Shard, m.From, m.To, reached)
+					t.Errorf("shard %d moves from %q to %q, and reached are %v", m.Shard, m.From, m.To, reached)
 				}
 				fallsBack = fallsBack || m.From == ""
 			}

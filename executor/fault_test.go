@@ -240,7 +240,7 @@ func TestStoreHangs(t *testing.T) {
 		}
 		// Which of the two has the shards of those who waited is not known.
 		both := func(text string) int { return first.log.count(text) + second.log.count(text) }
-		first.within(2*time.Second, "told", func() bool { return both("shards go on") >= 1 })
+		first.within(2*time.Second, "told", func() bool { return both("shards continue") >= 1 })
 		if first.log.count("this process owns") != owned || both("shards stall") < 1 {
 			t.Errorf("their logs:\n%s\n%s", first.log, second.log)
 		}
@@ -289,7 +289,7 @@ func TestOneShardHangs(t *testing.T) {
 		}
 		m.within(2*time.Second, "ready", func() bool { return m.Ready() == nil })
 		m.sells(theirs[2])
-		m.within(2*time.Second, "told", func() bool { return m.log.count("shards go on") == 1 })
+		m.within(2*time.Second, "told", func() bool { return m.log.count("shards continue") == 1 })
 		if n, problems := m.metric("salectl_stalled_shards", ""), m.metric("salectl_problems", "shards_stalled"); n != 0 || problems != 0 {
 			t.Errorf("%v shards stall, and %v have the problem", n, problems)
 		}
@@ -337,7 +337,7 @@ func TestQueueOfAStall(t *testing.T) {
 
 // TestStoreAwayForLong ends the session after a minute, not before, and begins
 // others until the store is there again. A claim whose outcome was not known gets
-// the same answer from whoever serves then.
+// the same answer from the serving process then.
 func TestStoreAwayForLong(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
 		first := c.serve("first", nil)

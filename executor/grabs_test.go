@@ -48,7 +48,7 @@ func startRedis(t testing.TB, args ...string) *services.Redis {
 }
 
 // listSiteAt applies a sale of one unit a user, whose lists are at addresses, as
-// far as a planner does without filling them: whoever serves does. change changes
+// far as a planner does without filling them: the serving process does. change changes
 // the declaration; nil: it is as it is.
 func listSiteAt(t testing.TB, ack spec.Ack, addresses []string, change func(*spec.Sale, *pb.Settings), shares ...int64) *listSite {
 	t.Helper()

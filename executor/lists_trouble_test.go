@@ -90,14 +90,14 @@ func commands(strike, mend string) trouble {
 // touch nothing that is not ours: it is for the operator to delete it.
 func foreign(key string) trouble {
 	c := commands("SET "+key+" foreign", "DEL "+key)
-	c.says, c.lossy = "another program keeps something else under a key of ours", true
+	c.says, c.lossy = "another program stores other data under a key of salectl", true
 	return c
 }
 
 func troubles() map[string]trouble {
 	full, replica := commands("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"), commands("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")
 	replica.says = "replica"
-	full.says = "it has used up its maxmemory"
+	full.says = "it has reached maxmemory"
 	return map[string]trouble{
 		"full": full, "replica": replica,
 		"foreign list": foreign(spec.ListKey(saletest.UID, 0)), "foreign taken": foreign(spec.TakenKey(saletest.UID, 0)),

@@ -12,7 +12,7 @@ import (
 // This file has the operations that operators call on a serving process.
 
 // ErrNotServing is the error of an operation on a process that does not serve the sale.
-var ErrNotServing = errors.New("the sale is not served by this process now")
+var ErrNotServing = errors.New("this process does not serve the sale now")
 
 // StandBy has this process give its shards to its peers and own none from here on, as
 // Retire does; with undo it takes its share again. It returns before that is done.
@@ -21,7 +21,7 @@ func (e *Executor) StandBy(ctx context.Context, undo bool) (api.Share, error) {
 		if undo == !r.Ownership.StandsBy() {
 			return
 		}
-		r.e.cfg.Logger.Info("an operator says what this process is to own", "sale", r.e.cfg.Sale, "standby", !undo)
+		r.e.cfg.Logger.Info("an operator has changed the standby state of this process", "sale", r.e.cfg.Sale, "standby", !undo)
 		r.Ownership.StandBy(r.clock(), undo)
 	})
 }

@@ -175,7 +175,7 @@ func TestAllOnStandby(t *testing.T) {
 		shared(a, b)
 		a.sells("ann")
 		b.within(time.Second+reportEvery, "told that it sells again", func() bool {
-			return b.log.count("to be owned, again") == 1 && b.shows("salectl_sale_phase", "open", 1)
+			return b.log.count("have an owner again") == 1 && b.shows("salectl_sale_phase", "open", 1)
 		})
 		last.heal()
 	})

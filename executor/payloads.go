@@ -75,13 +75,13 @@ func (g *payloads) choose(ctx context.Context, r *Request, away *Answer) Answer 
 	case reader == nil && !g.numbers.Load():
 		return *away
 	case reader == nil || reader.Secret():
-		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
+		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: claim a quantity only"}
 	}
 	numbers, unknown, err := reader.Numbers(ctx, r.Names)
 	switch {
 	case err != nil:
 		g.fail(ctx, err)
-		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "what the units are cannot be read; this request was not looked at"}
+		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the payloads of the units cannot be read; this request was not processed"}
 	case unknown != "":
 		return Answer{Outcome: api.BadRequest, Message: fmt.Sprintf("units: the sale has no unit %q", unknown)}
 	}

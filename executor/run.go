@@ -165,7 +165,7 @@ func (r *runner) follow(out process.Effects) {
 	r.e.metrics.Moves.WithLabelValues("taken").Add(float64(len(out.Granted)))
 	if out.Ended != nil {
 		close(r.over) // a call of a node that is under way goes on: the loop does not wait for it
-		r.e.cfg.Logger.Info("this process sells no more", "sale", r.e.cfg.Sale, "why", out.Ended.Why)
+		r.e.cfg.Logger.Info("this process stops selling", "sale", r.e.cfg.Sale, "why", out.Ended.Why)
 	}
 	if out.Start != nil {
 		r.start(out.Start)
@@ -208,7 +208,7 @@ func (r *runner) start(run *ownership.Run) {
 	}
 	r.over, r.turns = over, make(chan struct{}, loadAtOnce)
 	r.ofSession, r.owned = status.Reporter{}, 0
-	r.e.cfg.Logger.Info("this process takes its share of the sale", "sale", r.e.cfg.Sale, "uid", run.UID, "shards", run.Shards)
+	r.e.cfg.Logger.Info("this process starts serving the sale", "sale", r.e.cfg.Sale, "uid", run.UID, "shards", run.Shards)
 }
 
 // open runs the machine of a shard.
@@ -274,9 +274,9 @@ func (r *runner) logEvent(e quorum.Event) {
 		switch {
 		case r.standing > 1:
 		case taken && note.Address != r.e.cfg.Address:
-			log.Info("another process has a lease that this one tries for", "owner", note.Address)
+			log.Info("waiting for a lease that another process holds", "owner", note.Address)
 		default:
-			log.Info("the lock nodes give no lease", "why", e.Cause)
+			log.Info("the lock nodes do not grant the lease", "why", e.Cause)
 		}
 	case quorum.Won:
 		r.standing = 0

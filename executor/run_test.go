@@ -93,7 +93,7 @@ func TestListNodeHangsAtTheEnd(t *testing.T) {
 		s := saletest.LoadShard(c.t, c.logs, 0, 1)
 		root := s.Root()
 		saletest.AppendSale(c.t, c.logs, c.sale.Name, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Slots: []uint64{s.Next()}, Roots: [][]byte{root[:]}}}})
-		m.within(2*quorum.DefaultTTL, "at the end of its session", func() bool { return m.log.count("this process sells no more") == 1 })
+		m.within(2*quorum.DefaultTTL, "at the end of its session", func() bool { return m.log.count("this process stops selling") == 1 })
 		if declared, serves := m.Declared(); serves || declared.Name != c.sale.Name {
 			c.t.Errorf("of the run that has ended it knows %+v, serves %v", declared, serves)
 		}
@@ -158,7 +158,7 @@ func TestLedgerDeleted(t *testing.T) {
 		m := c.serve("first", nil)
 		defer m.stop()
 		m.sells("ann")
-		const says = "the sale's log is gone, and its run had not ended"
+		const says = "the sale's log is gone, but its run had not ended"
 		logs := []string{spec.SaleLog(c.sale.Name), spec.ShardLog(saletest.UID, 0, 2), spec.ShardLog(saletest.UID, 1, 2)}
 		for _, log := range logs {
 			if err := c.logs.Delete(c.t.Context(), log, 1000); err != nil {

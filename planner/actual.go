@@ -75,7 +75,7 @@ func (a *Actual) Lost() string {
 	if know == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d lock nodes know a run of sale %s, and the ledger has none: it was deleted or replaced, or another ledger with a sale of that name uses the same lock nodes",
+	return fmt.Sprintf("%d of %d lock nodes know a run of sale %s, but the ledger has none: it was deleted or replaced, or another ledger with a sale of that name uses the same lock nodes",
 		know, len(a.Nodes), a.Name)
 }
 

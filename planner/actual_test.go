@@ -191,11 +191,11 @@ func TestSameLists(t *testing.T) {
 		begun bool
 		says  string // "": they are the same
 	}{
-		"the same":         {two, two.Redis.Nodes, true, ""},
-		"in another order": {two, []string{"redis-1:6379", "redis-0:6379"}, true, "its file names redis-1:6379, redis-0:6379"},
-		"none":             {two, nil, true, "its file names none. Write redis.nodes as they are declared, in that order. To change them, run 'salectl pause' with the old ones, then 'salectl apply' with the new."},
-		"none, of none":    {spec.Sale{}, nil, true, "its file names none"},
-		"not applied yet":  {two, nil, false, "its file names none. Write redis.nodes as they are declared, in that order. To change them, run 'salectl apply' with the new ones."},
+		"the same":                  {two, two.Redis.Nodes, true, ""},
+		"their order cannot change": {two, []string{"redis-1:6379", "redis-0:6379"}, true, "its file names redis-1:6379, redis-0:6379"},
+		"none":                      {two, nil, true, "its file names none. Write redis.nodes as they are declared, in that order. To change them, run 'salectl pause' with the old ones, then 'salectl apply' with the new."},
+		"none, of none":             {spec.Sale{}, nil, true, "its file names none"},
+		"not applied yet":           {two, nil, false, "its file names none. Write redis.nodes as they are declared, in that order. To change them, run 'salectl apply' with the new ones."},
 	} {
 		err := CheckLists("x", test.old, test.names, test.begun)
 		if (err == nil) != (test.says == "") || err != nil && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), test.says)) {

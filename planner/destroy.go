@@ -35,7 +35,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	}
 	p.deletions(actual)
 	if !sale.Destroyed() {
-		kept := "asked for; its own log is kept"
+		kept := "requested; its own log is kept"
 		if actual.Table != nil {
 			kept += ", and so is the table " + actual.Table.Name + ", where other sales may be"
 		}
@@ -112,7 +112,7 @@ func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released; --cancel-holds cancels them instead", held)
 	default:
 		ends.HeldUntil = TimeText(holds.Last.Truncate(time.Second).Add(time.Second))
-		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released, until %s unless some are extended; --cancel-holds cancels them instead",
+		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released, at the latest at %s unless some are extended; --cancel-holds cancels them instead",
 			held, ends.HeldUntil)
 	}
 }

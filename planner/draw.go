@@ -22,11 +22,11 @@ func fixedDraw(desired, old spec.Sale, actual *Actual, refuse func(string, ...an
 		return nil
 	case desired.Draw.Substitutes != old.Draw.Substitutes:
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is live, and the substitutes of its draw cannot go from %d to %d", actual.Name, old.Draw.Substitutes, desired.Draw.Substitutes),
-			Remedy: fmt.Sprintf("Write draw: {substitutes: %d}, also where nothing was written before: then they are as many as the stock.", old.Draw.Substitutes),
+			Reason: fmt.Sprintf("sale %s is live, and the substitutes of its draw cannot change from %d to %d", actual.Name, old.Draw.Substitutes, desired.Draw.Substitutes),
+			Remedy: fmt.Sprintf("Declare draw: {substitutes: %d}; without it, the number would follow the stock.", old.Draw.Substitutes),
 		}
 	case (desired.Draw.Beacon == nil) != (old.Draw.Beacon == nil), desired.Draw.Beacon != nil && *desired.Draw.Beacon != *old.Draw.Beacon:
-		return refuse("the beacon of its draw cannot change: somebody may know the values of another")
+		return refuse("the beacon of its draw cannot change: values of another may be known already")
 	case !desired.ClosesAt.Equal(old.ClosesAt) && drawCloses(old, actual):
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s closed at %s and takes no entries any more: its closesAt cannot change", actual.Name, old.ClosesAt.Format(time.RFC3339Nano)),
@@ -34,7 +34,7 @@ func fixedDraw(desired, old spec.Sale, actual *Actual, refuse func(string, ...an
 		}
 	case old.Draw.Beacon != nil && desired.ClosesAt.After(old.ClosesAt):
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is drawn by round %s of %s, which is to come after closesAt: that cannot become later", actual.Name, old.Draw.Beacon.Round, old.Draw.Beacon.Name),
+			Reason: fmt.Sprintf("sale %s is drawn by round %s of %s, which must come after closesAt: closesAt cannot become later", actual.Name, old.Draw.Beacon.Round, old.Draw.Beacon.Name),
 			Remedy: "Declare closesAt as it was, or an earlier time.",
 		}
 	}
@@ -51,7 +51,7 @@ func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 	if old.Draw == nil || !drawCloses(old, actual) {
 		return nil
 	}
-	reason := "sale %s has closed, and each of its units may be somebody's who wins: "
+	reason := "sale %s has closed, and a winner may get each of its units: "
 	if is := actual.Units; is != nil && slices.ContainsFunc(is.Gone, func(u ledger.Units) bool { return len(u) > 0 }) {
 		return &Refusal{
 			Reason: fmt.Sprintf(reason+"none can be exchanged", actual.Name),
@@ -114,7 +114,7 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 	}
 	if sale.Applied() < sale.Generation() { // units may still leave a shard, and must not be won
 		return nil, old, &Refusal{
-			Reason: fmt.Sprintf("generation %d of sale %s is not on every shard yet", sale.Generation(), actual.Name), Remedy: "Run 'salectl apply' first.",
+			Reason: fmt.Sprintf("generation %d of sale %s has not reached every shard yet", sale.Generation(), actual.Name), Remedy: "Run 'salectl apply' first.",
 		}
 	}
 	p := newPlan(KindReveal, actual)
@@ -138,7 +138,7 @@ func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool)
 	case drawn != nil:
 		return drawn.GetBeacon(), nil
 	case b == nil && (len(value) > 0 || fallback):
-		return nil, &Refusal{Reason: "the sale declares no beacon, and a value of one was given, or its fallback is asked for", Remedy: "Leave it out."}
+		return nil, &Refusal{Reason: "the sale declares no beacon, but a value or the fallback was given", Remedy: "Leave it out."}
 	case b != nil && len(value) == 0 && b.Fallback == spec.FallbackNone:
 		return nil, &Refusal{
 			Reason: fmt.Sprintf("the order follows from round %s of %s, whose value was not given, and the sale declares no fallback", b.Round, b.Name),
@@ -147,7 +147,7 @@ func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool)
 	case b != nil && len(value) == 0 && !fallback:
 		return nil, &Refusal{
 			Reason: fmt.Sprintf("the order follows from round %s of %s, whose value was not given", b.Round, b.Name),
-			Remedy: "Give the value, in hex, with --beacon; or say --fallback if the beacon has none. Until it is known, 'salectl draw close' publishes the entries.",
+			Remedy: "Give the value, in hex, with --beacon; or use --fallback if the beacon has none. Until it is known, 'salectl draw close' publishes the entries.",
 		}
 	}
 	return value, nil

@@ -38,10 +38,10 @@ func (p *Plan) newLists(desired spec.Sale, actual *Actual) {
 }
 
 func (p *Plan) createList(actual *Actual, shard int, node string) {
-	reason := "the shard's units are put there"
+	reason := "it is filled with the shard's units"
 	for _, n := range actual.ListNodes {
 		if n.Name == node && n.Err != nil {
-			reason = "the shard's units are put there; its node cannot be used now"
+			reason = "it is filled with the shard's units; its node cannot be used now"
 		}
 	}
 	p.add(Action{Address: ListAddress(shard), Action: Create, ActionReason: ReasonNew, Reason: reason, After: &Attributes{List: ListOn, Node: node}})
@@ -70,7 +70,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 			continue
 		case want == ListOn && now == to && !actual.Unserved():
 			_, why := l.fault(stands)
-			p.warn("%s is %s: whoever serves the sale fills it from the ledger", ListAddress(i), why)
+			p.warn("%s is %s: the serving process fills it from the ledger", ListAddress(i), why)
 			continue
 		case want == ListOn && now == to:
 			reason, why := l.fault(stands)
@@ -80,7 +80,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 		case now == to:
 			continue // rolling out the pending generation stops it
 		default:
-			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is stopped, and what it has given comes into the ledger"
+			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is stopped, and its grabs are drained into the ledger"
 		}
 		p.add(a)
 	}
@@ -135,19 +135,19 @@ func (a *Actual) DurabilityWarnings(ack spec.Ack) (warnings []string) {
 	for _, n := range a.ListNodes {
 		switch s := n.Settings; {
 		case n.Err != nil:
-			warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, ShortNodeError(n.Name, n.Err))
+			warn("the persistence of node %s could not be checked: %s", n.Name, ShortNodeError(n.Name, n.Err))
 		case s.AOF && s.Fsync == "always":
 		case s.AOF && s.Fsync == "":
-			warn("whether node %s syncs each grant could not be checked, it does not tell its settings (CONFIG GET): %s", n.Name, remedy)
+			warn("the sync policy of node %s could not be checked, because it refuses CONFIG GET: %s", n.Name, remedy)
 		case s.AOF && s.Fsync == "no":
-			warn("ack: redis: node %s leaves it to its host when grants come to the disk, and may lose some thirty seconds of them when that dies: %s",
+			warn("ack: redis: node %s syncs when its host decides, and may lose the grabs of the last 30 seconds when that dies: %s",
 				n.Name, remedy)
 		case s.AOF:
-			warn("ack: redis: node %s may lose the grabs of the last second, or two, when it dies: %s", n.Name, remedy)
+			warn("ack: redis: node %s may lose the grabs of the last one or two seconds when its host dies: %s", n.Name, remedy)
 		case s.Snapshots:
-			warn("ack: redis: node %s only saves snapshots, and loses every grant since the last one when it dies: %s", n.Name, remedy)
+			warn("ack: redis: node %s only saves snapshots, and loses all grabs since the last one when it dies: %s", n.Name, remedy)
 		default:
-			warn("ack: redis: node %s keeps nothing on a disk%s, and loses every grant that the ledger does not have when it dies: %s",
+			warn("ack: redis: node %s keeps nothing on disk%s, and loses all grabs that the ledger lacks when it dies: %s",
 				n.Name, unlessSaved(s), remedy)
 		}
 	}
@@ -157,7 +157,7 @@ func (a *Actual) DurabilityWarnings(ack spec.Ack) (warnings []string) {
 // unlessSaved returns a suffix for nodes that do not report whether they save snapshots.
 func unlessSaved(s lists.Settings) string {
 	if s.Fsync == "" {
-		return " but perhaps snapshots, which it does not tell"
+		return " except perhaps snapshots, which it does not report"
 	}
 	return ""
 }
@@ -170,26 +170,26 @@ const pauseFirst = "Run 'salectl pause' with the file as it was, then 'salectl a
 func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...any) error) error {
 	switch {
 	case engineName(desired) != engineName(old):
-		return refuse("its engine cannot go from %s to %s", engineName(old), engineName(desired))
+		return refuse("its engine cannot change from %s to %s", engineName(old), engineName(desired))
 	case old.Engine != spec.EngineRedis:
 		return nil
 	case packetText(desired) != packetText(old):
-		return refuse("its units cannot go from %s to %s: the amounts are dealt", packetText(old), packetText(desired))
+		return refuse("its units cannot change from %s to %s: the amounts are fixed", packetText(old), packetText(desired))
 	case desired.RedPacket != nil && desired.Stock != old.Stock:
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is live, its stock cannot go from %d to %d: the amounts of its red packet are dealt",
+			Reason: fmt.Sprintf("sale %s is live, its stock cannot change from %d to %d: the amounts of its red packet are fixed",
 				actual.Name, old.Stock, desired.Stock),
 			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d.", old.Run+1),
 		}
 	case desired.Ack != old.Ack && !actual.resting():
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is open, its ack cannot go from %s to %s: a process that serves it answers by what it began with",
+			Reason: fmt.Sprintf("sale %s is open, its ack cannot change from %s to %s: serving processes use the value with which they started",
 				actual.Name, old.Ack, desired.Ack),
 			Remedy: pauseFirst,
 		}
 	case !slices.Equal(old.ListNodes(), desired.ListNodes()) && !actual.resting():
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is open, its nodes cannot be others or in another order: each shard's list is on one of them, with what it has given",
+			Reason: fmt.Sprintf("sale %s is open, its nodes and their order cannot change: each shard's list, with its grabs, is on one of them",
 				actual.Name),
 			Remedy: pauseFirst,
 		}
@@ -226,7 +226,7 @@ func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 	}
 	for _, n := range slices.Sorted(slices.Values(old.ListNodes())) {
 		if !slices.Contains(desired.ListNodes(), n) {
-			p.warn("node %s does not belong to the sale any more, and keeps what it has of it: delete its keys %s%s:* by hand",
+			p.warn("node %s no longer belongs to the sale, but keeps its data: delete its keys %s%s:* manually",
 				n, spec.KeyPrefix, uid)
 		}
 	}

@@ -25,7 +25,7 @@ func Make(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return create(desired, actual)
 	case sale.Destroyed() && desired.Run <= sale.Run():
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("run %d of sale %s is destroyed, and its file asks for run %d", sale.Run(), actual.Name, desired.Run),
+			Reason: fmt.Sprintf("run %d of sale %s is destroyed, but its file declares run %d", sale.Run(), actual.Name, desired.Run),
 			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d; otherwise remove it from its file.", sale.Run()+1),
 		}
 	case sale.Destroyed():
@@ -37,12 +37,12 @@ func Make(desired spec.Sale, actual *Actual) (*Plan, error) {
 		}
 	case desired.Run > sale.Run():
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("run %d of sale %s is live, and its file asks for run %d", sale.Run(), actual.Name, desired.Run),
+			Reason: fmt.Sprintf("run %d of sale %s is live, but its file declares run %d", sale.Run(), actual.Name, desired.Run),
 			Remedy: fmt.Sprintf("Destroy run %d first.", sale.Run()),
 		}
 	case desired.Run < sale.Run():
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("run %d of sale %s is live, and its file asks for the earlier run %d", sale.Run(), actual.Name, desired.Run),
+			Reason: fmt.Sprintf("run %d of sale %s is live, but its file declares the earlier run %d", sale.Run(), actual.Name, desired.Run),
 			Remedy: fmt.Sprintf("Write metadata.run: %d.", sale.Run()),
 		}
 	}
@@ -204,10 +204,10 @@ func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
 		return err
 	}
 	if set == nil && (desired.Users != nil || desired.History != nil) {
-		p.warn("users or history are declared, and there are no rules to read them")
+		p.warn("users or history are declared, but no rules read them")
 	}
 	for _, pattern := range actual.NoHistory {
-		p.warn("no file matches %s of history.files, so it knows of no purchase", pattern)
+		p.warn("no file matches %s of history.files, so rules see no purchases from there", pattern)
 	}
 	var source *rules.SourceError
 	switch {
@@ -217,7 +217,7 @@ func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
 	case len(spec.Problems(users)) > 0:
 		return users
 	case fresh:
-		return fmt.Errorf("the users of sale %s cannot be checked, as a new sale asks for: %w", p.Sale, users)
+		return fmt.Errorf("the users of sale %s cannot be read, which a new sale needs: %w", p.Sale, users)
 	default:
 		p.warn("the users cannot be checked: %s; while they cannot be read, claims that rules decide are refused", ShortError(users))
 	}

@@ -15,7 +15,7 @@ func firstPhase(desired spec.Sale, actual *Actual) (pb.Phase, error) {
 		return pb.Phase_OPEN, nil
 	case spec.PhaseClosed:
 		return 0, &Refusal{
-			Reason: fmt.Sprintf("sale %s would begin closed, which is for good", actual.Name),
+			Reason: fmt.Sprintf("sale %s would begin closed for good", actual.Name),
 			Remedy: "Write spec.phase: paused to sell later, or open, or leave it out.",
 		}
 	}
@@ -30,7 +30,7 @@ func nextPhase(desired *spec.Sale, old spec.Sale, actual *Actual) (pb.Phase, err
 	switch {
 	case now == pb.Phase_CLOSED && next != now && next != pb.Phase_PHASE_UNSPECIFIED:
 		return 0, &Refusal{
-			Reason: fmt.Sprintf("sale %s is closed, which is for good, and its file declares spec.phase: %s", actual.Name, desired.Phase),
+			Reason: fmt.Sprintf("sale %s is closed for good, but its file declares spec.phase: %s", actual.Name, desired.Phase),
 			Remedy: fmt.Sprintf("Write spec.phase: closed, or leave it out; or destroy the sale and write metadata.run: %d to sell under this name again.", actual.Sale.Run()+1),
 		}
 	case now == pb.Phase_CLOSED:
@@ -38,7 +38,7 @@ func nextPhase(desired *spec.Sale, old spec.Sale, actual *Actual) (pb.Phase, err
 		return now, nil
 	case next == pb.Phase_CLOSED && actual.Sale.Applied() == 0:
 		return 0, &Refusal{
-			Reason: fmt.Sprintf("sale %s is planned and not on every shard yet, and its file declares spec.phase: closed", actual.Name),
+			Reason: fmt.Sprintf("sale %s is planned, but has not reached every shard yet, and its file declares spec.phase: closed", actual.Name),
 			Remedy: "Run 'salectl apply' without it first, or destroy the sale.",
 		}
 	case next == pb.Phase_CLOSED:
@@ -71,7 +71,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	}
 	if sale.Applied() == 0 {
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is planned and not on every shard yet", actual.Name),
+			Reason: fmt.Sprintf("sale %s is planned, but has not reached every shard yet", actual.Name),
 			Remedy: "Run 'salectl apply' first.",
 		}
 	}
@@ -100,7 +100,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	}
 	if now == pb.Phase_CLOSED {
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is closed, which is for good", actual.Name),
+			Reason: fmt.Sprintf("sale %s is closed for good", actual.Name),
 			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d to sell under this name again.", sale.Run()+1),
 		}
 	}

@@ -167,7 +167,7 @@ func (p *Plan) setPlanned(planned *pb.Planned) error {
 	case err != nil:
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s: generation %d could not be taken by its shards: %v", p.Sale, planned.GetGeneration(), err),
-			Remedy: "Declare it otherwise. Nothing was changed.",
+			Remedy: "Change the declaration. Nothing was applied.",
 		}
 	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(planned)

@@ -34,7 +34,7 @@ var (
 	ErrTimeout = errors.New("timeout, nothing was changed")
 	// ErrStore reports that calls to the ledger's store fail or do not return. It accompanies
 	// another error that states the effect on the change.
-	ErrStore = errors.New("the ledger's store fails")
+	ErrStore = errors.New("access to the ledger failed")
 	// ErrBadPlan reports a file that is not a plan which this program can read.
 	ErrBadPlan = errors.New("not a plan that can be carried out")
 )

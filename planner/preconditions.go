@@ -33,7 +33,7 @@ func exists(actual *Actual, does string) error {
 }
 
 // LostRemedy is the remedy for a sale that lock nodes know and the ledger lacks.
-const LostRemedy = "Put the ledger back. A new run sells all units again."
+const LostRemedy = "Restore the ledger. A new run would sell all units again."
 
 // protected refuses to end a sale whose newest generation declares protect.
 func protected(old spec.Sale, name, refusal string) error {
@@ -42,7 +42,7 @@ func protected(old spec.Sale, name, refusal string) error {
 	}
 	return &Refusal{
 		Reason: fmt.Sprintf("sale %s is protected: %s", name, refusal),
-		Remedy: "If that is meant, remove metadata.protect from its file and run 'salectl apply' first.",
+		Remedy: "If this is intended, remove metadata.protect from its file and run 'salectl apply' first.",
 	}
 }
 
@@ -69,7 +69,7 @@ func nodeNames(locks spec.Home) string {
 
 func tooManyUnits(sale string, last int64) error {
 	return &Refusal{
-		Reason: fmt.Sprintf("sale %s would number its units up to %d, beyond what can be counted with", sale, last),
+		Reason: fmt.Sprintf("sale %s would number its units up to %d, above the maximum", sale, last),
 		Remedy: fmt.Sprintf("At most %d units can be dealt in the life of a sale.", int64(maxUnit)),
 	}
 }
@@ -83,7 +83,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	phase := actual.Sale.Newest().GetSettings().GetPhase()
 	from, to, err := HomesOf(old, desired)
 	if err != nil {
-		return &Refusal{Reason: fmt.Sprintf("sale %s is live, and whether it would move cannot be told: %v", actual.Name, err)}
+		return &Refusal{Reason: fmt.Sprintf("sale %s is live, and its stores cannot be compared with those of the file: %v", actual.Name, err)}
 	}
 	if err := fixedLists(desired, old, actual, refuse); err != nil {
 		return err
@@ -101,18 +101,18 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	}
 	switch {
 	case desired.LockCount != actual.Sale.Shards():
-		return refuse("its lockCount cannot go from %d to %d: it decides where each user's claims are",
+		return refuse("its lockCount cannot change from %d to %d: it determines the shard of each user",
 			actual.Sale.Shards(), desired.LockCount)
 	case from.Ledger.Kind != to.Ledger.Kind || from.Ledger.Place != to.Ledger.Place:
 		return refuse("it cannot move from %s to %s", from.Ledger.Place, to.Ledger.Place)
 	case changed && phase == pb.Phase_CLOSED:
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is closed, which is for good: no change of its declaration would matter", actual.Name),
+			Reason: fmt.Sprintf("sale %s is closed for good: a change of its declaration would have no effect", actual.Name),
 			Remedy: startOver,
 		}
 	case !SameNodes(from.Locks, to.Locks) && phase != pb.Phase_PAUSED && actual.Sale.Applied() > 0:
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot go from %s to %s: two processes could each have a majority",
+			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot change from %s to %s: two processes could each have a majority",
 				actual.Name, nodeNames(from.Locks), nodeNames(to.Locks)),
 			Remedy: pauseFirst,
 		}
@@ -124,7 +124,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 func fixedUnits(desired, old *spec.Units, refuse func(string, ...any) error) error {
 	switch {
 	case (desired == nil) != (old == nil):
-		return refuse("its units cannot begin or cease to be more than numbers")
+		return refuse("its units cannot gain or lose payloads")
 	case desired == nil:
 		return nil
 	case desired.Secret != old.Secret:
@@ -163,11 +163,11 @@ func (p *Plan) table(t *TableActual, fresh bool) error {
 	case t.Unfit():
 		return UnfitTable(t.Name, t.Err)
 	case !fresh:
-		p.warn("table %s cannot be checked: %s; the sale goes on", t.Name, ShortError(t.Err))
+		p.warn("table %s cannot be checked: %s; the sale continues", t.Name, ShortError(t.Err))
 	case errors.Is(t.Err, ledger.ErrNoTable):
 		p.add(Action{Address: TableAddress(t.Name), Action: Create, After: &Attributes{}, ActionReason: ReasonNew, Reason: "it does not exist"})
 	default:
-		return fmt.Errorf("%w: table %s cannot be checked, as a new sale asks for: %w", ErrStore, t.Name, t.Err)
+		return fmt.Errorf("%w: table %s cannot be checked, which a new sale needs: %w", ErrStore, t.Name, t.Err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual)
 		if free := sum(v.available()); free < -delta {
 			lowest := max(sum(v.limits())-free, int64(len(v)))
 			return &Refusal{
-				Reason: fmt.Sprintf("of sale %s only %s can still be taken back, and %d would have to go", sale, spec.Count(free, "unit"), -delta),
+				Reason: fmt.Sprintf("the stock of sale %s can be lowered by at most %s, not by %d", sale, spec.Count(free, "unit"), -delta),
 				Remedy: fmt.Sprintf("The lowest stock allowed now is %d.", lowest),
 			}
 		}
@@ -138,7 +138,7 @@ func (p *Plan) remaining(actual *Actual, shards shardViews) error {
 		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
 		p.add(Action{
 			Address: SaleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
-			ActionReason: ReasonGenerationPending, Reason: fmt.Sprintf("generation %d pending: an earlier apply did not end", sale.Generation()),
+			ActionReason: ReasonGenerationPending, Reason: fmt.Sprintf("generation %d pending: an earlier apply did not finish", sale.Generation()),
 		})
 	}
 	p.shards(actual, shards, nil, ReasonGenerationPending)
@@ -168,13 +168,13 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, wh
 			removed := c.GetRemove() + countUnits(c.GetDrop())
 			limit += countUnits(c.GetAdd()) + countUnits(c.GetRestore()) - removed
 			if removed > 0 {
-				reasons = append(reasons, "takes back "+spec.Count(removed, "unit"))
+				reasons = append(reasons, "withdraws "+spec.Count(removed, "unit"))
 			}
 			if len(c.GetAdd()) > 0 {
 				reasons = append(reasons, "new units")
 			}
 			if n := countUnits(c.GetRestore()); n > 0 {
-				reasons = append(reasons, spec.Count(n, "unit")+" that were to go stay")
+				reasons = append(reasons, spec.Count(n, "unit")+" restored")
 			}
 		}
 		if len(reasons) == 0 {
@@ -216,9 +216,9 @@ func (p *Plan) markers(actual *Actual) {
 		case n.MarkerState() == MarkerMissing:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: MarkerMissing}, &Attributes{Marker: MarkerAbstaining}
 			a.ActionReason = markerReason(actual.Sale, n.Name)
-			a.Reason = "it has no marker of the sale yet: it abstains until what it may have promised has run out"
+			a.Reason = "it has no marker of the sale yet: it abstains until the leases that it may have granted have expired"
 			if a.ActionReason == ReasonMarkerMissing {
-				a.Reason = "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until what it may have promised has run out"
+				a.Reason = "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until the leases that it may have granted have expired"
 			}
 		default:
 			continue

@@ -51,8 +51,8 @@ func since(declaration []byte, sale *ledger.Sale) string {
 	for g := sale.Generation() - 1; g >= 1; g-- {
 		if p, _ := sale.Planned(g); bytes.Equal(p.GetSpec(), declaration) {
 			by, _ := sale.Planned(g + 1)
-			return fmt.Sprintf("the file is as generation %d declared, and generation %d by %s has another declaration:"+
-				" somebody applied another file, or this one was taken back", g, g+1, by.GetWho())
+			return fmt.Sprintf("the file has the declaration of generation %d, but generation %d by %s has another:"+
+				" another file was applied, or this one was reverted", g, g+1, by.GetWho())
 		}
 	}
 	return ""
@@ -62,13 +62,13 @@ func since(declaration []byte, sale *ledger.Sale) string {
 func updateReason(changed, drifted, moved bool, declaration []byte, sale *ledger.Sale) (ActionReason, string) {
 	switch {
 	case drifted:
-		return ReasonSettingsDiffer, "the settings in force are not those that were declared"
+		return ReasonSettingsDiffer, "the settings in force differ from the declared ones"
 	case !changed && moved:
 		g := phaseSince(sale)
 		by, _ := sale.Planned(g)
-		return ReasonPhaseByHand, fmt.Sprintf("its phase was set by hand, in generation %d by %s, to another one than is declared", g, by.GetWho())
+		return ReasonPhaseByHand, fmt.Sprintf("its phase was set manually in generation %d by %s, and differs from the declared one", g, by.GetWho())
 	case !changed:
-		return ReasonRemovalFellShort, "the shards do not have as many units as declared: an earlier removal fell short"
+		return ReasonRemovalFellShort, "the shards do not have the declared number of units: an earlier removal fell short"
 	}
 	why, text := ReasonDeclarationChanged, "the declaration has changed"
 	if earlier := since(declaration, sale); earlier != "" {
@@ -84,9 +84,9 @@ func updateReason(changed, drifted, moved bool, declaration []byte, sale *ledger
 func deleteReason(sale *ledger.Sale, live string) (ActionReason, string) {
 	switch {
 	case sale.Destroyed():
-		return ReasonLateWrite, "the sale is destroyed; a write that came late has left this behind"
+		return ReasonLateWrite, "the sale is destroyed; a late write has left this behind"
 	case sale.Sealed() != nil:
-		return ReasonDestroyPending, "the sale is exported, and an earlier destroy did not end"
+		return ReasonDestroyPending, "the sale is exported, and an earlier destroy did not finish"
 	}
 	return ReasonRequested, live
 }
@@ -108,7 +108,7 @@ func DamagedError(sale *ledger.Sale, shard int, head *ledger.Head) error {
 	}
 	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), ShardAddress(shard)
 	return &DriftError{Address: address, Reason: ReasonLogOlder, Err: fmt.Errorf("%w: the log of %s (%s) ends with generation %d, and generation %d was on every shard:"+
-		" an older copy was put back, and claims that came after it are lost. Put a newer one in its place",
+		" an older copy was restored, which lacks later claims. Restore a newer one",
 		ledger.ErrCorrupt, address, log, head.Generation, sale.Applied())}
 }
 
@@ -116,7 +116,7 @@ func DamagedError(sale *ledger.Sale, shard int, head *ledger.Head) error {
 func NoLogError(sale *ledger.Sale, shard int) error {
 	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), ShardAddress(shard)
 	return &DriftError{Address: address, Reason: ReasonLogMissing, Err: fmt.Errorf("%w: %s of a live sale has no log (%s)."+
-		" It is never made anew, since its claims would be lost; look for what removed it, and put it back from a snapshot or a backup",
+		" It is never created anew, since its claims would be lost; find out what deleted it, and restore it from a snapshot or a backup",
 		ledger.ErrCorrupt, address, log)}
 }
 

@@ -106,7 +106,7 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 	case is == nil:
 		return
 	case is.Err != nil:
-		p.warn("how much of the red packet is left is not known: %s", ShortError(is.Err))
+		p.warn("the rest of the red packet is unknown: %s", ShortError(is.Err))
 	default:
 		ends := is.Ends
 		before.Ends = &ends
@@ -116,7 +116,7 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 		head := actual.Shards[i].Head
 		switch {
 		case l.Err != nil:
-			p.warn("%s cannot be looked at (node %s: %s): the refund will be less by what it has given and the ledger lacks",
+			p.warn("%s cannot be read (node %s: %s): grabs that the ledger lacks will reduce the refund",
 				ListAddress(i), l.Node, ShortNodeError(l.Node, l.Err))
 		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
 		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
@@ -125,6 +125,6 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 		}
 	}
 	if ahead {
-		p.warn("lists have given packets that the ledger may lack: the refund will be less by those")
+		p.warn("the ledger may lack packets that lists have given: these will reduce the refund")
 	}
 }

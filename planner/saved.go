@@ -37,7 +37,7 @@ func (p *Plan) Check(desired spec.Sale, actual *Actual, remake func() (*Plan, er
 	}
 	differs, err := p.differences(now)
 	if err == nil && len(differs) > 0 {
-		err = fmt.Errorf("%w: the file and the ledger of sale %s call for another: %s; make a new plan", ErrStale, p.Sale, strings.Join(differs, ", "))
+		err = fmt.Errorf("%w: the file and the ledger of sale %s now require another one: %s; make a new plan", ErrStale, p.Sale, strings.Join(differs, ", "))
 	}
 	now.Digest = p.Digest // the sale's log refers to the saved plan
 	return now, err
@@ -90,7 +90,7 @@ func (p *Plan) differences(now *Plan) (differs []string, err error) {
 		saved.Shards, planned.Shards = unitTotals(saved.GetShards()), unitTotals(planned.GetShards())
 	}
 	if !bytes.Equal(saved.GetUnits(), planned.GetUnits()) {
-		differs, saved.Units = append(differs, "the units are others than when the plan was made"), planned.GetUnits()
+		differs, saved.Units = append(differs, "the units have changed since the plan was made"), planned.GetUnits()
 	}
 	unlike("", saved.ProtoReflect(), planned.ProtoReflect(), differ)
 	return differs, nil

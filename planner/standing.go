@@ -100,7 +100,7 @@ func (p *Plan) checkDeclaration(desired spec.Sale, sale *ledger.Sale) error {
 	for _, f := range (Action{Before: saleAttributes(old, old.Stock, "", 0), After: saleAttributes(desired, desired.Stock, "", 0)}).Fields() {
 		names = append(names, f.Name)
 	}
-	return Stale("%s", strings.Join(append([]string{"is declared otherwise in its file than in the plan"}, names...), ", "))
+	return Stale("%s", strings.Join(append([]string{"has another declaration in its file than in the plan"}, names...), ", "))
 }
 
 // Stale returns the error of a plan that the sale has moved past.

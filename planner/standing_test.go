@@ -47,7 +47,7 @@ func TestStanding(t *testing.T) {
 
 // A refusal without a remedy is its reason.
 func TestRefusalText(t *testing.T) {
-	for want, r := range map[string]Refusal{"no": {Reason: "no"}, "no. Ask again.": {Reason: "no", Remedy: "Ask again."}} {
+	for want, r := range map[string]Refusal{"no": {Reason: "no"}, "no. Repeat the request.": {Reason: "no", Remedy: "Repeat the request."}} {
 		if got := r.Error(); got != want {
 			t.Errorf("a refusal says %q, want %q", got, want)
 		}

@@ -61,7 +61,7 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 	case desired.Units == nil:
 		return nil, nil
 	case is == nil:
-		return nil, fmt.Errorf("sale %s: nobody has read what its units are", p.Sale)
+		return nil, fmt.Errorf("sale %s: the payloads of its units were not read", p.Sale)
 	case is.Err != nil:
 		return nil, is.Err
 	}
@@ -76,11 +76,11 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 			Remedy: "Leave choose out, or make of several rows one.",
 		}
 	case len(is.Taken) > 0 && actual.Sale.Live() && string(actual.Sale.Newest().GetUnits()) == string(is.Digest[:]):
-		p.warn("units are not declared any more that somebody has got all the same, or that are between two shards: %s", someNumbers(is.Taken))
+		p.warn("units that are no longer declared are claimed or in transfer: %s", someNumbers(is.Taken))
 	case len(is.Taken) > 0:
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s does not declare units any more that are claimed, or between two shards: %s", p.Sale, someNumbers(is.Taken)),
-			Remedy: fmt.Sprintf("Declare them again, and count them in the stock. 'salectl audit --unit %d' tells who has unit %[1]d.", is.Taken[0]),
+			Reason: fmt.Sprintf("sale %s no longer declares units that are claimed or in transfer: %s", p.Sale, someNumbers(is.Taken)),
+			Remedy: fmt.Sprintf("Declare them again, and count them in the stock. 'salectl audit --unit %d' shows who has unit %[1]d.", is.Taken[0]),
 		}
 	}
 	return is.Digest[:], nil

@@ -26,7 +26,7 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 		p.warn("%s", ahead)
 	}
 	if lost := actual.Lost(); lost != "" {
-		p.warn("%s. If it was deleted, put it back: a new run sells all units again", lost)
+		p.warn("%s. If it was deleted, restore it: a new run would sell all units again", lost)
 	}
 	p.nodeWarnings(actual)
 	if hasPassed(closesAtUs, actual.At) {
@@ -44,14 +44,14 @@ func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
 		return
 	}
 	if after.GetOpensAtUs() > now.UnixMicro() {
-		p.warn("the sale is open, and opensAt %s is to come: until then every claim is refused", ledger.FormatTime(after.GetOpensAtUs()))
+		p.warn("the sale is open, but opensAt %s is in the future: until then every claim is refused", ledger.FormatTime(after.GetOpensAtUs()))
 	}
 	ends, ended := after.GetClosesAtUs(), before.GetClosesAtUs()
 	if ends != 0 && !hasPassed(ends, now) && (ended == 0 || ends < ended) {
-		p.warn("the sale closes at %s, which is sooner than before", ledger.FormatTime(ends))
+		p.warn("the sale closes at %s, earlier than before", ledger.FormatTime(ends))
 	}
 	if after.GetPerUserLimit() < before.GetPerUserLimit() {
-		p.warn("perUserLimit goes from %d to %d: users who have more keep it, and get no more", before.GetPerUserLimit(), after.GetPerUserLimit())
+		p.warn("perUserLimit falls from %d to %d: users who have more keep their units, and get no more", before.GetPerUserLimit(), after.GetPerUserLimit())
 	}
 }
 
@@ -81,7 +81,7 @@ func (a *Actual) Ahead() string {
 	if more := len(logs) - enough; more > 0 {
 		logs = append(logs[:enough], fmt.Sprintf("%d more", more))
 	}
-	return fmt.Sprintf("by up to %v this host's clock is behind what was appended last to %s: a clock was wrong then, or this one is",
+	return fmt.Sprintf("by up to %v this host's clock is behind the last append to %s: either this clock is wrong, or that of the writer was",
 		most.Round(time.Second), strings.Join(logs, ", "))
 }
 
@@ -100,7 +100,7 @@ const (
 func (p *Plan) spreadWarning(desired spec.Sale) {
 	enough := limitsPerShard * desired.PerUserLimit
 	if lockCount := int64(desired.LockCount); lockCount > fewShards && desired.Stock < enough*lockCount {
-		p.warn("lockCount %d leaves %s a shard, and a user may have %d: many claims will wait for units of other shards; with a lockCount of at most %d few will",
+		p.warn("lockCount %d leaves %s per shard, and a user may have %d: many claims will wait for units of other shards; a lockCount of at most %d avoids that",
 			lockCount, spec.Count(desired.Stock/lockCount, "unit"), desired.PerUserLimit, max(desired.Stock/enough, fewShards))
 	}
 }
@@ -149,7 +149,7 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 	case !begun && answering < votes.Nodes && len(actual.ListNodes) > 0:
 		p.warn("each shard's list is on one node: apply ends with an error while one of them cannot be used")
 	case !begun && answering < votes.Nodes:
-		p.warn("the sale can be sold without these lock nodes; apply, run again when they can be used, completes it")
+		p.warn("the sale can be sold without these lock nodes; run apply again when they answer, to complete it")
 	}
 }
 
@@ -181,7 +181,7 @@ func (p *Plan) shareWarning(actual *Actual) {
 		}
 	}
 	if n := len(processes); n > 1 && len(actual.Shards) < sharesPerProcess*n {
-		p.warn("%d processes share %s, so that some have twice the work of others; another run could have a lockCount of %d or more",
+		p.warn("%d processes share %s, so some have twice the work of others; declare a lockCount of %d or more in the next run",
 			n, spec.Count(int64(len(actual.Shards)), "shard"), sharesAdvised*n)
 	}
 }

@@ -35,8 +35,8 @@ func TestLogsThatAreAhead(t *testing.T) {
 // shard already.
 func TestWarningsOfNodes(t *testing.T) {
 	const (
-		behind   = "lock node n1 is not set up as it must be: Its clock is 11s behind the median of the nodes' clocks. Set it right."
-		ahead    = "lock node n1 is not set up as it must be: Its clock is 11s ahead of the median of the nodes' clocks. Set it right."
+		behind   = "lock node n1 is misconfigured: Its clock is 11s behind the median of the nodes' clocks. Set it right."
+		ahead    = "lock node n1 is misconfigured: Its clock is 11s ahead of the median of the nodes' clocks. Set it right."
 		away     = "lock node n1 cannot be used: "
 		canSell  = "the sale can be sold without these lock nodes"
 		tooFew   = "1 of 3 lock nodes can be used, and a new sale needs 2"
@@ -92,7 +92,7 @@ func TestShareWarning(t *testing.T) {
 		owners []string // by shard; "": nobody
 		want   string
 	}{
-		{KindApply, []string{"a:1", "b:1", "a:1"}, "2 processes share 3 shards, so that some have twice the work of others; another run could have a lockCount of 8 or more"},
+		{KindApply, []string{"a:1", "b:1", "a:1"}, "2 processes share 3 shards, so some have twice the work of others; declare a lockCount of 8 or more in the next run"},
 		{KindApply, []string{"a:1", "b:1", "a:1", "b:1"}, ""},
 		{KindApply, []string{"a:1", "", ""}, ""},
 		{KindApply, []string{"a:1"}, ""},

@@ -17,13 +17,13 @@ func TestOvertakenRequestsAreToldByTheirAnswer(t *testing.T) {
 		rows     []string
 	}{
 		"none now alone": {rehearse.Fairness{NoneNow: noneNow},
-			"Nobody was turned away for good while somebody who asked later, for no fewer units, was given them.",
-			[]string{"sold_out, which is final|0|0|0 ms|0", "none_now, which is worth asking again|1,300|7|12.5 ms|2"}},
+			"No buyer got sold_out while a later request for at least as many units was accepted.",
+			[]string{"sold_out, which is final|0|0|0 ms|0", "none_now, which may be repeated|1,300|7|12.5 ms|2"}},
 		"both": {rehearse.Fairness{SoldOut: rehearse.Inversions{Inversions: 1, Overtaken: 3, LargestMs: 4}, NoneNow: noneNow},
-			"3 requests were turned away for good, and somebody who asked later, for no fewer units, was given them.",
-			[]string{"sold_out, which is final|3|1|4.00 ms|0", "none_now, which is worth asking again|1,300|7|12.5 ms|2"}},
+			"3 requests were sold_out although a later request for at least as many units was accepted.",
+			[]string{"sold_out, which is final|3|1|4.00 ms|0", "none_now, which may be repeated|1,300|7|12.5 ms|2"}},
 		"paid": {rehearse.Fairness{SoldOut: rehearse.Inversions{Inversions: 1, Overtaken: 1, LargestMs: 4}},
-			"1 request was turned away for good, and somebody who asked later, for no fewer units, was given them.",
+			"1 request was sold_out although a later request for at least as many units was accepted.",
 			[]string{"sold_out, which is final|1|1|4.00 ms|0"}},
 	} {
 		p := sample(t)
@@ -36,7 +36,7 @@ func TestOvertakenRequestsAreToldByTheirAnswer(t *testing.T) {
 		if !slices.Equal(rows, c.rows) || s.Says[0] != c.says {
 			t.Errorf("%s: the page says %s\n%q, want %s\n%q", name, s.Says[0], rows, c.says, c.rows)
 		}
-		if paid := strings.Contains(strings.Join(s.Says, " "), "Units that nobody paid come back"); paid != (c.fairness.NoneNow == nil) {
+		if paid := strings.Contains(strings.Join(s.Says, " "), "Unpaid units return"); paid != (c.fairness.NoneNow == nil) {
 			t.Errorf("%s: the page says of units that come back: %v", name, paid)
 		}
 	}

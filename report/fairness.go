@@ -18,20 +18,20 @@ func (p *Page) fairness() (s section, ok bool) {
 	}
 	s = section{ID: "fairness", Title: "Fairness: arrival against outcome"}
 	f := p.Rehearsal.Fairness
-	turnedAway := "Nobody was turned away for good while somebody who asked later, for no fewer units, was given them."
+	turnedAway := "No buyer got sold_out while a later request for at least as many units was accepted."
 	if n := f.SoldOut.Overtaken; n > 0 {
-		turnedAway = fmt.Sprintf("%s turned away for good, and somebody who asked later, for no fewer units, was given them.", was(int64(n), "request"))
+		turnedAway = fmt.Sprintf("%s sold_out although a later request for at least as many units was accepted.", was(int64(n), "request"))
 	}
-	s.Says = []string{turnedAway, "A request was overtaken if it was refused for want of units, and a claim that was sent later, for no fewer units, was given its own: such a claim is an inversion. Requests that are under way side by side may be served in either order."}
+	s.Says = []string{turnedAway, "A request was overtaken if it was refused for lack of units while a later claim for at least as many units was accepted: such a claim is an inversion. Concurrent requests may be served in either order."}
 	t := newTable("Overtaken requests by their answer", "answer", ">overtaken", ">inversions", ">later by at most", ">after the answer")
 	row := func(answer string, x rehearse.Inversions) {
 		t.row(answer, x.Overtaken, x.Inversions, threshold.Milliseconds(x.LargestMs), x.AfterAnswer)
 	}
 	row("sold_out, which is final", f.SoldOut)
 	if f.NoneNow != nil {
-		row("none_now, which is worth asking again", *f.NoneNow)
+		row("none_now, which may be repeated", *f.NoneNow)
 	} else {
-		s.Says = append(s.Says, "Units that nobody paid come back, and go to whoever asks then. Who is told none_now meanwhile is not overtaken, only who is told sold_out.")
+		s.Says = append(s.Says, "Unpaid units return, and go to the next request. A request that got none_now meanwhile is not overtaken, only one that got sold_out.")
 	}
 	s.Table = t
 	s.Figures = []figure{arrivals(p.Rehearsal.Calls())}
@@ -100,7 +100,7 @@ func (p *Page) drawFairness() (s section, ok bool) {
 		t.row(tenth(i, len(parts)), len(part), n, percent(float64(n)/float64(len(part))))
 		won.values, names = append(won.values, float64(n)), append(names, fmt.Sprint(i+1))
 	}
-	f := figure{Says: "Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. Whether an entry came early or late has no part in a draw: the numbers differ by chance alone.", Table: t}
+	f := figure{Says: "Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. The time of an entry has no effect in a draw: the numbers differ only by chance.", Table: t}
 	f.SVG = columns(names, []series{won}, "winners, by tenth of the entries", "Winners by the time of their entries. "+f.Says)
 	return section{ID: "winners", Title: "Fairness: time of entry against outcome", Figures: []figure{f}}, true
 }
@@ -124,7 +124,7 @@ func (p *Page) packetFairness() (s section, ok bool) {
 		rows = append(rows, fmt.Sprint(i+1))
 	}
 	all := meanOf(l.claims)
-	f := figure{Says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. What a packet holds is dealt before the sale, so that whoever comes early is sure of a packet, and of no larger one: the parts differ by chance alone.",
+	f := figure{Says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. The amounts are fixed before the sale, so early buyers are sure of a packet, but not of a larger one: the parts differ only by chance.",
 		count(int64(len(l.claims)), "packet", "packets"), l.red.Format(all), l.red.Currency), Table: t}
 	f.SVG = columnsOf(rows, []series{mean}, amounts(&l.red.RedPacket), level{float64(all), "dashed: the mean of all, " + l.red.Format(all)},
 		"mean amount of a packet in "+l.red.Currency+", by tenth of the claims", "Amounts by the order of the claims. "+f.Says)

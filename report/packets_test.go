@@ -111,6 +111,6 @@ func TestPacketsHoldWhatWasDealt(t *testing.T) {
 		t.Errorf("the packets hold %d, and were dealt %d", got, want)
 	}
 	if s, ok := (&Page{Ledger: l}).packetFairness(); !ok || s.ID != "amounts" {
-		t.Errorf("the page does not tell of them: %+v", s)
+		t.Errorf("the page does not report of them: %+v", s)
 	}
 }

@@ -104,14 +104,14 @@ func (p *Page) shards() section {
 		t.row(names[i], sum.sold, sum.held, sum.available, sum.claims, first, last)
 	}
 	all := slices.DeleteFunc([]series{sold, held, available}, func(s series) bool { return slices.Max(s.values) == 0 })
-	f := figure{Says: fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out is given units by others.", spec.Count(p.Audit.Stock, "unit")), Legend: all, Table: t}
+	f := figure{Says: fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out gets units from others.", spec.Count(p.Audit.Stock, "unit")), Legend: all, Table: t}
 	if each > 1 {
 		f.Says += fmt.Sprintf(" A bar is %d shards.", each)
 	}
 	f.SVG = columns(names, all, "units, by shard", f.Says)
 	s := section{ID: "shards", Title: "Shards", Figures: []figure{f}}
 	if n := p.Audit.InFlight; n > 0 {
-		s.Notes = []string{fmt.Sprintf("%s on the way between shards.", are(n))}
+		s.Notes = []string{fmt.Sprintf("%s in transfer between shards.", are(n))}
 	}
 	return s
 }

@@ -124,7 +124,7 @@ func (l *Ledger) claimsFigure(w window) figure {
 	says := fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
 		spec.Grouped(int64(most)), offset(w.width, w.width), w.says)
 	if len(all) > 1 {
-		says += " The colours are what became of them."
+		says += " The colours are their results."
 	}
 	return stacked("Claims over time", says, w.bins, all, noun)
 }

@@ -130,7 +130,7 @@ func newCompiler(s spec.Sale) (*compiler, error) {
 
 func (c *compiler) count(what string, n, limit int) {
 	if n > limit {
-		c.refuse(place{}, "Take some out, or say more in one.", "there are %d %s, at most %d are allowed", n, what, limit)
+		c.refuse(place{}, "Remove some, or combine them.", "there are %d %s, at most %d are allowed", n, what, limit)
 	}
 }
 

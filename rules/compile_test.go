@@ -94,7 +94,7 @@ rule only, require: there is no expression
 rule only, require:1:1: history is not declared
     history.size() == 0
     ^
-  Declare where the users' earlier purchases are, or do not use it.
+  Declare the source of earlier purchases, or do not use history.
 `},
 		"too costly": {ruleOf("history.all(a, history.all(b, a.sale == b.sale))"), `
 rule only, require: its worst-case cost is 330502, at most 100000 is allowed
@@ -158,7 +158,7 @@ rule only, require:1:18: the pattern of matches is not written out, so its cost 
   Write the pattern as a text in quotes.
 `},
 		"dyn": {ruleOf("dyn(user).levl == 1"), `
-rule only, require:1:4: there is no dyn here
+rule only, require:1:4: dyn is not supported
     dyn(user).levl == 1
        ^
   Convert with int(), double() or string().
@@ -180,7 +180,7 @@ rule only, require:1:15: an expression cannot make an object
 variable a:1:11: the variable "b" is not known here
     variables.b
               ^
-  A variable may be used behind its declaration only; if it has a problem of its own, solve that first.
+  Use a variable only after its declaration; if the variable has a problem itself, correct that first.
 `},
 		"variable that is a map": {declaration{Variables: []spec.Variable{{Name: "a", Expression: "{'x': 1}"}}}, `
 variable a: a variable cannot be of type map(string, int)

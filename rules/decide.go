@@ -136,7 +136,7 @@ func (e *evaluation) reason(err error) (Reason, string) {
 	var missing *MissingError
 	switch {
 	case e.exceeded || tooCostly(err):
-		return TooCostly, "the evaluation came to the limit of its cost"
+		return TooCostly, "the evaluation reached its cost limit"
 	case errors.As(err, &missing):
 		return Missing, missing.Error()
 	}
@@ -178,7 +178,7 @@ func (s *Set) Priority(in *Input) (Priority, error) {
 		val, err = e.evaluate(s.priority)
 	}
 	if err == nil && e.exceeded {
-		err = errors.New("the evaluation came to the limit of its cost")
+		err = errors.New("the evaluation reached its cost limit")
 	}
 	if err != nil {
 		reason, detail := e.reason(err)

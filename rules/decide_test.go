@@ -127,7 +127,7 @@ func TestTooCostly(t *testing.T) {
 	in := input(t)
 	in.User = mustNew(t, shopper, "ada", Value{}, Value{}, Value{}, Value{}, Value{}, StringsOf(slices.Repeat([]string{"x"}, 50)))
 	v := c.set.Decide(in)
-	want := Finding{Rule: "plain", Reason: TooCostly, Message: "the rule plain does not allow this claim", Detail: "the evaluation came to the limit of its cost"}
+	want := Finding{Rule: "plain", Reason: TooCostly, Message: "the rule plain does not allow this claim", Detail: "the evaluation reached its cost limit"}
 	if v.Refusal != want || len(v.Audits) != 2 || v.Audits[0].Reason != TooCostly || v.Audits[1].Reason != TooCostly {
 		t.Errorf("%+v", v)
 	}

@@ -56,7 +56,7 @@ func OpenFile(path string, s *Schema) (*File, error) {
 	case ".ndjson", ".jsonl":
 		err = r.ndjson(from)
 	default:
-		return nil, &spec.Problem{File: path, Message: "the file's name does not say what it holds",
+		return nil, &spec.Problem{File: path, Message: "the file name does not show the format",
 			Remedy: "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
 	}
 	if err != nil {
@@ -217,7 +217,7 @@ func remedyFor(a Attribute) string {
 // ndjson reads one JSON object per line.
 func (r *fileReader) ndjson(from *bufio.Reader) error {
 	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
-		return done(r.refuse(1, 1, "Write one user a line, or, if there is none yet, an empty line.", "the file is empty"))
+		return done(r.refuse(1, 1, "Write one user per line; without users write an empty line.", "the file is empty"))
 	}
 	if mark, _ := from.Peek(3); string(mark) == "\ufeff" {
 		_, _ = from.Discard(3)
@@ -266,7 +266,7 @@ func (r *fileReader) ndjsonUser(n int, line []byte) error {
 			return r.refuse(n, at, "Correct it.", "this is no JSON: %v", err)
 		}
 		if seen[name] {
-			return r.refuse(n, at, "Keep one of them.", "%q stands here twice", name)
+			return r.refuse(n, at, "Keep one of them.", "%q is repeated", name)
 		}
 		seen[name] = true
 		if name == fieldID {
@@ -288,7 +288,7 @@ func (r *fileReader) ndjsonUser(n int, line []byte) error {
 		return r.refuse(n, int(d.InputOffset())+1, "Correct it.", "this is no JSON: %v", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return r.refuse(n, int(d.InputOffset())+1, "Write one object a line.", "something stands behind the object")
+		return r.refuse(n, int(d.InputOffset())+1, "Write one object a line.", "data follows the object")
 	}
 	return r.user(n, 1, id)
 }

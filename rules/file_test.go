@@ -72,7 +72,7 @@ func TestOpenFileManifest(t *testing.T) {
 	}
 	for manifest, want := range map[string]string{
 		fmt.Sprintf("%x", sha256.Sum256([]byte("\n"))): "",
-		digest: "users.ndjson.sha256 says the SHA-256 " + digest + ", and the file has 01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b: one of the two was altered",
+		digest: "users.ndjson.sha256 has the SHA-256 " + digest + ", but the file 01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b: one of the two was altered",
 	} {
 		if err := os.WriteFile(path+".sha256", []byte(manifest+"  users.ndjson\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -129,11 +129,11 @@ users.ndjson:2:22: level: "1.5" is no int; write digits such as 42, from -922337
   Correct it, leave it empty if it is not known, or declare level as another type than int.
 users.ndjson:3:6: the id is no text
   Write it as a text, such as "4711".
-users.ndjson:4:33: "vip" stands here twice
+users.ndjson:4:33: "vip" is repeated
   Keep one of them.
 users.ndjson:5:13: this is no JSON: EOF
   Correct it.
-users.ndjson:6:16: something stands behind the object
+users.ndjson:6:16: data follows the object
   Write one object a line.
 users.ndjson:7:1: this is no JSON object
   Write one object a line, such as {"id": "ada"}.
@@ -142,7 +142,7 @@ users.ndjson:8:1: a user has no id
 `},
 		{"users.ndjson", "", `
 users.ndjson:1:1: the file is empty
-  Write one user a line, or, if there is none yet, an empty line.
+  Write one user per line; without users write an empty line.
 `},
 		{"users.csv", "id;level;vip\nM\xfcller;5;true\n", `
 users.csv:2:1: the user id "M\xfcller" is not UTF-8; convert it
@@ -155,7 +155,7 @@ users.csv:3:1: the user id "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"…: 256 by
   Correct it.
 `},
 		{"users.txt", "", `
-users.txt: the file's name does not say what it holds
+users.txt: the file name does not show the format
   Name it .csv for CSV with a header, or .ndjson for one JSON object a line.
 `},
 		{"missing.csv", "-", `

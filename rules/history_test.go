@@ -103,7 +103,7 @@ func TestHistoryFiles(t *testing.T) {
 		"empty line":   {strings.Replace(exported, "\n", "\n\n", 1), "line 2: unexpected end of JSON input"},
 		"no claim":     {strings.Replace(exported, "\n", "\n{}\n", 1), "line 2 is neither a claim nor a commit"},
 		"a claim less": {exported[:strings.Index(exported, `{"claim":"0-2`)] + exported[strings.Index(exported, `{"claim":"0-3`):],
-			"it is not whole: its header counts 3 claims, 3 units sold and 3 commits, and there are 2, 2 and 3"},
+			"it is incomplete: its header counts 3 claims, 3 units sold and 3 commits, and there are 2, 2 and 3"},
 		"a claim changed": {strings.Replace(exported, `"state":"sold"`, `"state":"held"`, 1), "3 units sold and 3 commits, and there are 3, 1 and 3"},
 		"a commit less":   {strings.Replace(exported, `{"shard":0,"slot":1,"commit":"AAAA"}`+"\n", "", 1), "and there are 3, 3 and 2"},
 		"no sale's log":   {strings.TrimSuffix(exported, `{"log":"sale","slot":4,"commit":"AAAA"}`+"\n"), "and there are 3, 3 and 2"},

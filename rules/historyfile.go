@@ -84,9 +84,9 @@ func (h *HistoryFiles) Continues(earlier *HistoryFiles) error {
 	for uid, was := range earlier.runs {
 		switch is := h.runs[uid]; {
 		case is == nil:
-			return fmt.Errorf("run %s of sale %s is in no export any more; it was in %s: put it back, or restart this process if it is to be forgotten", uid, was.header.Sale, was.file)
+			return fmt.Errorf("run %s of sale %s is in no export any more; it was in %s: restore that file, or restart this process to forget the run", uid, was.header.Sale, was.file)
 		case is.header.Counts.Slots < was.header.Counts.Slots:
-			return fmt.Errorf("%s is an older export of run %s of sale %s than was read before: put the newer one back, or restart this process", is.file, uid, was.header.Sale)
+			return fmt.Errorf("%s is an older export of run %s of sale %s than the one read before: restore the newer one, or restart this process", is.file, uid, was.header.Sale)
 		}
 	}
 	return nil
@@ -235,7 +235,7 @@ func readExport(file string) (*exportedRun, error) {
 		case err == io.EOF && len(line) == 0:
 			want := h.SaleLog.Slots + h.UnitsLog.Slots
 			if slots != h.Counts.Slots || other != want || claims != h.Counts.Claims || sold != h.Counts.Sold {
-				return nil, fmt.Errorf("it is not whole: its header counts %d claims, %d units sold and %d commits, and there are %d, %d and %d",
+				return nil, fmt.Errorf("it is incomplete: its header counts %d claims, %d units sold and %d commits, and there are %d, %d and %d",
 					h.Counts.Claims, h.Counts.Sold, h.Counts.Slots+want, claims, sold, slots+other)
 			}
 			return run, checkManifest(file, digest.Sum(nil))
@@ -280,7 +280,7 @@ func checkManifest(file string, digest []byte) error {
 	case err != nil:
 		return err
 	case !bytes.Equal(says, digest):
-		return fmt.Errorf("%s says the SHA-256 %x, and the file has %x: one of the two was altered", files.ManifestPath(file), says, digest)
+		return fmt.Errorf("%s has the SHA-256 %x, but the file %x: one of the two was altered", files.ManifestPath(file), says, digest)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (s *Scope) Condition(text string) (*Predicate, error) {
 
 // Reference compiles an expression whose value is a text or a whole number.
 func (s *Scope) Reference(text string) (*Predicate, error) {
-	return s.compile(text, types.StringType, "Write what is text, such as "+s.reference, types.IntKind, types.UintKind)
+	return s.compile(text, types.StringType, "Write an expression that is text, such as "+s.reference, types.IntKind, types.UintKind)
 }
 
 // compile compiles an expression whose value is of type want, or of one of other kinds. A *spec.Problem

@@ -83,7 +83,7 @@ expression:1:1: this is an int and not a bool
 expression:1:1: this is a bool and not a string
     event.paid == true
     ^
-  Write what is text, such as event.data.id.
+  Write an expression that is text, such as event.data.id.
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

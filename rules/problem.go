@@ -168,7 +168,7 @@ func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
 	}
 	if structType == variablesType && c.isVariable(name) {
 		return fmt.Sprintf("the variable %q is not known here", name),
-			"A variable may be used behind its declaration only; if it has a problem of its own, solve that first."
+			"Use a variable only after its declaration; if the variable has a problem itself, correct that first."
 	}
 	kind := cmp.Or(map[string]string{userType: "attribute", variablesType: "variable"}[structType], "field")
 	message = fmt.Sprintf("%s has no %s %q", owner, kind, name)
@@ -197,9 +197,9 @@ func (c *compiler) noName(name string) (message, remedy string) {
 	}
 	switch first, _, _ := strings.Cut(name, "."); {
 	case name == historyName && c.set != nil:
-		return "history is not declared", "Declare where the users' earlier purchases are, or do not use it."
+		return "history is not declared", "Declare the source of earlier purchases, or do not use history."
 	case name == "dyn":
-		return "there is no dyn here", "Convert with int(), double() or string()."
+		return "dyn is not supported", "Convert with int(), double() or string()."
 	case c.isVariable(name):
 		return fmt.Sprintf("%q is not known", name), fmt.Sprintf("Write variables.%s.", name)
 	case c.provider.has(userType, name):

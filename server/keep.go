@@ -41,7 +41,7 @@ func (s *Server) keep(ctx context.Context) {
 			return
 		case <-every:
 		case <-s.hup:
-			s.HTTP.Log.Info("the sale files are read again, since SIGHUP came")
+			s.HTTP.Log.Info("the sale files are read again after SIGHUP")
 			asked = true
 		}
 		sales, err := s.Read()

@@ -58,7 +58,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 		owning, disown := context.WithCancel(owning)
 		executors.Go(func() {
 			if err := e.Run(owning); err != nil {
-				s.HTTP.Log.Error("a sale is served no more", "sale", e.Sale(), "why", err)
+				s.HTTP.Log.Error("this process no longer serves a sale", "sale", e.Sale(), "why", err)
 				s.mu.Lock()
 				failures = errors.Join(failures, err)
 				s.mu.Unlock()
@@ -150,8 +150,8 @@ func (s *Server) named() {
 		err = s.HTTP.Certificates.Names(host)
 	}
 	if err != nil {
-		s.HTTP.Log.Warn("the certificate does not name the host under which others reach this process, and they will refuse it",
-			"address", s.HTTP.Address, "why", err, "remedy", "have the certificate name it, or say --advertise with a host that it names")
+		s.HTTP.Log.Warn("the certificate does not name the advertised host of this process, so other processes will refuse it",
+			"address", s.HTTP.Address, "why", err, "remedy", "get a certificate that names the host, or use --advertise with a host that the certificate names")
 	}
 }
 

@@ -148,7 +148,7 @@ func (s *Server) ready(ctx context.Context, store *backends.Store, sale spec.Sal
 		return nil, nil, notApplied(sale, actual)
 	}
 	for _, f := range actual.Faults() { // not refused: a live sale is safe in its ledger
-		s.HTTP.Log.Warn("a lock node is not set up as it must be", "sale", sale.Name, "node", f.Node, "why", f.Why)
+		s.HTTP.Log.Warn("a lock node is misconfigured", "sale", sale.Name, "node", f.Node, "why", f.Why)
 	}
 	if err := ownership.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
 		return nil, nil, fmt.Errorf("sale %s cannot be served: %w", sale.Name, err)
@@ -161,7 +161,7 @@ func (s *Server) ready(ctx context.Context, store *backends.Store, sale spec.Sal
 		return nil, nil, err
 	}
 	if draw, missing := units.DrawKey(sale, s.Env); missing != nil {
-		s.HTTP.Log.Warn("the key of the draw is not here; draw reveal needs it", "sale", sale.Name, "error", missing)
+		s.HTTP.Log.Warn("the key of the draw is missing; draw reveal needs it", "sale", sale.Name, "error", missing)
 	} else if err := apply.FitsDraw(actual.Sale, draw); err != nil && draw != nil {
 		return nil, nil, err
 	}
@@ -199,7 +199,7 @@ func (s *Server) differs(sale spec.Sale, actual *planner.Actual) {
 	actual.KeepUnits() // the file of the payloads may be elsewhere
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
-		s.HTTP.Log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
+		s.HTTP.Log.Warn("the sale file cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
 	case len(plan.Payload) > 0: // other actions are no difference
 		s.HTTP.Log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", s.Complete("'salectl plan' shows the difference", sale.Name))

@@ -190,7 +190,7 @@ func (d *decoder) items(v value, o *option, tooMany string) (items []value, ok b
 	case n == 0:
 		d.refuse(v.at, remedy, "%s is an empty list", v.path)
 	case int64(len(items)) > most:
-		d.refuse(v.at, tooMany, "%s has %d items, and may have %d", v.path, len(items), most)
+		d.refuse(v.at, tooMany, "%s has %d items, at most %d are allowed", v.path, len(items), most)
 		return nil, false
 	}
 	return items, len(items) > 0 && len(items) == len(v.node.Content)
@@ -198,7 +198,7 @@ func (d *decoder) items(v value, o *option, tooMany string) (items []value, ok b
 
 // mappings decodes a list of mappings, and omits other items.
 func (d *decoder) mappings(v value, opt *option) (all []object) {
-	items, _ := d.items(v, opt, "Take some out, or say more in one.")
+	items, _ := d.items(v, opt, "Remove some, or combine them.")
 	for _, item := range items {
 		if o, ok := d.object(item, opt.inner); ok {
 			all = append(all, o)

@@ -60,12 +60,12 @@ func (d *decoder) draw(s *Sale) {
 	if _, declared := d.value(o, "draw"); !declared {
 		if isDraw && o.keys["draw"] == nil && !o.merged {
 			d.refuse(o.keys["queue"], adding(blockOf(reflect.TypeFor[Draw]()).groups[0].options)+", in draw.",
-				"%s has order: draw, and %s is not there", join(o.path, "queue"), join(o.path, "draw"))
+				"%s has order: draw, but %s is missing", join(o.path, "queue"), join(o.path, "draw"))
 		}
 		return
 	}
 	if !isDraw && (s.Queue == nil || s.Queue.Order != "") {
-		d.refuse(o.keys["draw"], "Add queue: {order: draw}, or remove draw.", "%s stands without order: draw in %s", join(o.path, "draw"), join(o.path, "queue"))
+		d.refuse(o.keys["draw"], "Add queue: {order: draw}, or remove draw.", "%s needs order: draw in %s", join(o.path, "draw"), join(o.path, "queue"))
 	}
 	if s.Draw != nil && d.objects["spec.draw"].keys["substitutes"] == nil {
 		s.Draw.Substitutes = s.Stock
@@ -88,9 +88,9 @@ func (d *decoder) round(v value, _ *option) (any, bool) {
 func checkBeacon(text string) *fault {
 	switch {
 	case strings.TrimSpace(text) == "" || strings.ContainsFunc(text, unicode.IsControl):
-		return &fault{"is blank, or has a control character in it", "Write what people who verify the draw look the value up by."}
+		return &fault{"is blank, or has a control character in it", "Write the text by which verifiers of the draw look up the value."}
 	case len(text) > MaxBeaconText:
-		return &fault{fmt.Sprintf("has %d bytes, and may have %d", len(text), MaxBeaconText), "Shorten it."}
+		return &fault{fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), MaxBeaconText), "Shorten it."}
 	}
 	return nil
 }
@@ -99,23 +99,23 @@ func checkBeacon(text string) *fault {
 func (d *decoder) drawn(o object, s *Sale, w *Draw) {
 	queue := join(o.path, "queue")
 	if o.keys["closesAt"] == nil && !o.merged {
-		d.refuse(o.keys["queue"], "Add closesAt: entries are collected until then.", "%s has order: draw, and %s is not there", queue, join(o.path, "closesAt"))
+		d.refuse(o.keys["queue"], "Add closesAt: entries are collected until then.", "%s has order: draw, but %s is missing", queue, join(o.path, "closesAt"))
 	}
 	if s.PerUserLimit > 1 {
 		d.refuse(o.values["perUserLimit"], "Write perUserLimit: 1, or leave it out.", "%s is above 1 with order: draw: a user has one entry, which wins one unit", join(o.path, "perUserLimit"))
 	}
 	if s.Partial {
-		d.refuse(o.keys["partial"], "Remove it.", "%s stands with order: draw, where an entry is for one unit", join(o.path, "partial"))
+		d.refuse(o.keys["partial"], "Remove it.", "%s does not fit order: draw, where an entry wins one unit", join(o.path, "partial"))
 	}
 	if s.Payment != nil && s.Payment.Late == LateResell {
 		d.refuse(o.keys["payment"], "Write late: refuse, or leave it out.",
-			"%s has late: resell with order: draw, where a unit that comes back is the next one's who has won", join(o.path, "payment"))
+			"%s has late: resell, which does not fit order: draw: returned units go to the next winner", join(o.path, "payment"))
 	}
 	if s.Units != nil && s.Units.Choose {
-		d.refuse(o.keys["units"], "Remove choose.", "%s has choose with order: draw, where nobody may choose", join(o.path, "units"))
+		d.refuse(o.keys["units"], "Remove choose.", "%s has choose, which does not fit order: draw", join(o.path, "units"))
 	}
 	if s.Engine == EngineRedis {
-		d.refuse(o.keys["queue"], "Use engine: ledger.", "%s has order: draw with engine: redis", queue)
+		d.refuse(o.keys["queue"], "Use engine: ledger.", "%s has order: draw, which does not fit engine: redis", queue)
 	}
 	if w != nil && s.Stock > MaxRanks-min(w.Substitutes, MaxRanks) {
 		d.refuse(o.values["stock"], "Lower the stock, or draw.substitutes.", "%s and the substitutes of the draw are above %d, the most ranks there are", join(o.path, "stock"), MaxRanks)

@@ -51,7 +51,7 @@ var redisKeys = []string{"ack", "backlog"}
 func (d *decoder) onlyRedis(o object) {
 	for _, key := range redisKeys {
 		if at := o.keys[key]; at != nil {
-			d.refuse(at, fmt.Sprintf("Add engine: redis, or remove %s.", key), "%s stands without engine: redis", join(o.path, key))
+			d.refuse(at, fmt.Sprintf("Add engine: redis, or remove %s.", key), "%s needs engine: redis", join(o.path, key))
 		}
 	}
 }
@@ -60,15 +60,15 @@ func (d *decoder) onlyRedis(o object) {
 func (d *decoder) notRedis(o object, s *Sale) {
 	if s.PerUserLimit > 1 {
 		d.refuse(o.values["perUserLimit"], "Write perUserLimit: 1, leave the key out, or use engine: ledger.",
-			"%s is %d, and engine redis gives each user one", join(o.path, "perUserLimit"), s.PerUserLimit)
+			"%s is %d, but engine redis gives each user one", join(o.path, "perUserLimit"), s.PerUserLimit)
 	}
 	if s.Stock > MaxRedisStock {
 		d.refuse(o.values["stock"], fmt.Sprintf("Write at most %d, or use engine: ledger.", MaxRedisStock),
-			"%s is above %d, the most that engine redis keeps in its lists", join(o.path, "stock"), MaxRedisStock)
+			"%s is above %d, the maximum for lists of engine redis", join(o.path, "stock"), MaxRedisStock)
 	}
 	for _, k := range root().option("spec").inner.options {
 		if at := o.keys[k.key]; at != nil && k.ledger != "" {
-			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", k.key), "%s stands with engine: redis, %s", join(o.path, k.key), k.ledger)
+			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", k.key), "%s does not fit engine: redis, %s", join(o.path, k.key), k.ledger)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func init() {
 		"cel":    {pattern(""), (*decoder).expression, nil},
 		"folder": {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing), nil},
 		"codes":  {pattern(notBlank), path("file", checkNothing), nil},
-		"users": {pattern(usersFileForm), path("file", matches(usersFileForm, "does not say what the file holds",
+		"users": {pattern(usersFileForm), path("file", matches(usersFileForm, "does not show the format of the file",
 			"Name it .csv for CSV with a header, or .ndjson for one JSON object a line.")), nil},
 		"key":         {pattern(notBlank), (*decoder).keyFile, nil},
 		"column":      text(notBlank, checkColumn("Write a name of the file's header.")),
@@ -103,7 +103,7 @@ func (d *decoder) line(v value, o *option) (any, bool) {
 	case text == "":
 		d.refuse(v.at, fmt.Sprintf("Write text, such as %s: %s, or leave the key out.", v.key, o.example), "%s is blank", v.path)
 	case length > most:
-		d.refuse(v.at, "Shorten it; annotations take longer texts.", "%s has %d characters, and may have %d", v.path, length, most)
+		d.refuse(v.at, "Shorten it; annotations take longer texts.", "%s has %d characters, at most %d are allowed", v.path, length, most)
 	case strings.ContainsFunc(text, unicode.IsControl):
 		d.refuse(v.at, "Write one line; annotations take longer texts.", "%s has a line break or another control character in it", v.path)
 	default:

@@ -30,15 +30,15 @@ func TestDocumentsOfTools(t *testing.T) {
 	}{
 		"empty documents of helm":    {"---\n# Source: a\n---\n# Source: b\n" + sale("a") + "---\n", []string{"a"}},
 		"marks before documents":     {mark + sale("a") + "---\n" + mark + sale("b") + mark + "---\n" + sale("c"), []string{"a", "b", "c"}},
-		"a mark within a document":   {strings.Replace(sale("a"), "kind", mark+"kind", 1), []string{"f.yaml:2:1: a byte order mark stands in the middle of the file"}},
+		"a mark within a document":   {strings.Replace(sale("a"), "kind", mark+"kind", 1), []string{"f.yaml:2:1: this is a byte order mark in the middle of the file"}},
 		"YAML 1.2":                   {"%YAML 1.2\n---\n" + sale("a") + "...\n%YAML 1.2 # again\r\n---\n" + sale("b"), []string{"a", "b"}},
 		"YAML 2.0":                   {"%YAML 2.0\n---\n" + sale("a"), []string{"f.yaml:1:9: this is not YAML: found incompatible YAML document"}},
 		"JSON of PHP":                {php, []string{"a"}},
 		"JSON of PHP, and a mistake": {wrong, []string{place(wrong, `"é"`) + `spec has no key "é"`, place(wrong, `"x"`) + "spec.stock is text, not a number"}},
 		"the same, on lines":         {lines, []string{place(lines, `"é"`) + `spec has no key "é"`, place(lines, `"x"`) + "spec.stock is text, not a number"}},
 		"an escape of YAML":          {strings.Replace(sale("a"), "salectl/v1", `"salectl\/v1"`, 1), []string{"f.yaml:1:21: this escape is unknown in double quotes"}},
-		"a no-break space":           {strings.Replace(sale("a"), "stock: ", "stock:\u00a0 ", 1), []string{"f.yaml:5:9: a space stands here that is none to YAML, such as a no-break space"}},
-		"one to indent":              {strings.Replace(sale("a"), "  stock", " \u00a0stock", 1), []string{"f.yaml:5:2: a space stands here that is none to YAML, such as a no-break space"}},
+		"a no-break space":           {strings.Replace(sale("a"), "stock: ", "stock:\u00a0 ", 1), []string{"f.yaml:5:9: this is a space that YAML does not accept, such as a no-break space"}},
+		"one to indent":              {strings.Replace(sale("a"), "  stock", " \u00a0stock", 1), []string{"f.yaml:5:2: this is a space that YAML does not accept, such as a no-break space"}},
 		"one in text, and a mistake": {strings.Replace(sale("a"), "metadata: {", "metadata: {annotations: {note: 'prix:\u00a05'}, ", 1) + "x: y: z\n",
 			[]string{"f.yaml:8:5: a key with a colon cannot stand here"}},
 	} {

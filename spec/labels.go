@@ -61,7 +61,7 @@ func (d *decoder) annotations(v value, _ *option) (any, bool) {
 		size += len(key) + len(text)
 	}
 	if size > MaxAnnotations {
-		d.refuse(v.at, "Keep large texts elsewhere, and write down where.", "%s has %d bytes, and may have %d", v.path, size, MaxAnnotations)
+		d.refuse(v.at, "Keep large texts elsewhere, and write down where.", "%s has %d bytes, at most %d are allowed", v.path, size, MaxAnnotations)
 	}
 	return all, true
 }

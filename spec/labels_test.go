@@ -48,7 +48,7 @@ func TestLabelLimits(t *testing.T) {
 	for over, most := range []int{MaxAnnotations, MaxAnnotations + 1} {
 		_, err := loadMetadata(fmt.Sprintf("annotations: {a: %s, bc: %s}", strings.Repeat("x", 1000), strings.Repeat("y", most-1000-len("abc"))))
 		if problems := Problems(err); len(problems) != over || over > 0 &&
-			problems[0].Message != "metadata.annotations has 262145 bytes, and may have 262144" {
+			problems[0].Message != "metadata.annotations has 262145 bytes, at most 262144 are allowed" {
 			t.Errorf("annotations of %d bytes: %v", most, problems)
 		}
 	}

@@ -36,7 +36,7 @@ func (l *linter) walk(n *yaml.Node) bool {
 	}
 	if tag := l.src.tagOf(n); tag != "" {
 		l.tagged[n] = true
-		l.refuse(n, "Write the value without it.", "explicit tags like %s are not taken", tag)
+		l.refuse(n, "Write the value without it.", "explicit tags like %s are not allowed", tag)
 	}
 	if n.Kind == yaml.MappingNode {
 		l.keys(n)
@@ -81,11 +81,11 @@ func (l *linter) keys(n *yaml.Node) {
 		}
 		switch {
 		case isMerge(key):
-			l.refuse(key, "Write the keys out; a sale has few.", "merge keys (<<) are not taken")
+			l.refuse(key, "Write the keys out; a sale has few.", "merge keys (<<) are not allowed")
 		case target(key).Kind != yaml.ScalarNode:
 			l.refuse(key, "Write a word and a colon.", "a key is a mapping or a list, and should be a word")
 		case lines[name] > 0:
-			l.refuse(key, "Keep one of the two.", "the key %s stands here again; it was on line %d", name, lines[name])
+			l.refuse(key, "Keep one of the two.", "the key %s is repeated; it was on line %d", name, lines[name])
 		default:
 			lines[name] = key.Line
 		}

@@ -111,7 +111,7 @@ func (l *loader) folder(dir string) {
 			Remedy: "Put a sale file (*.yaml or *.yml) there, or name another folder."})
 	case !found:
 		l.fail(&Problem{File: dir, Message: "the folder has no *.yaml or *.yml file",
-			Remedy: "Folders below it are not searched, nor hidden files. Name the right folder, or the file itself."})
+			Remedy: "Subfolders and hidden files are not read. Name the right folder, or the file itself."})
 	}
 }
 
@@ -156,7 +156,7 @@ func (l *loader) documents(src *source) {
 	told, some := 0, false // number of problems of this file; whether it has any document
 	defer func() {
 		if !some {
-			l.fail(src.problem(1, 1, "the file has no document in it",
+			l.fail(src.problem(1, 1, "the file has no document",
 				"Write a sale there; examples/movie-tickets/sale.yaml is one."))
 		}
 	}()

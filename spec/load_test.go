@@ -194,7 +194,7 @@ func TestLoadKeepsTheGood(t *testing.T) {
 	got := messages(err)
 	want := []string{
 		"b.yaml:4:15: spec.stock is below 1",
-		"b.yaml:11:1: a tab stands in the indentation",
+		"b.yaml:11:1: the indentation contains a tab",
 		"d.yaml:8:18: a sale named a is declared already, at " + dir + "/a.yaml:3",
 		"d.yaml:13:18: a sale named bad is declared already, at " + dir + "/b.yaml:3",
 	}
@@ -226,19 +226,19 @@ func TestLoadRefusesFiles(t *testing.T) {
 		"dangling link":   {"text", "dangling.yaml: there is no such file or folder"},
 		"no YAML":         {"notes", "notes: the folder has no *.yaml or *.yml file"},
 		"empty folder":    {"empty", "empty: the folder is empty"},
-		"nothing":         {"nothing.yaml", "nothing.yaml:1:1: the file has no document in it"},
-		"only comments":   {"comments.yaml", "comments.yaml:1:1: the file has no document in it"},
-		"only an end":     {"end.yaml", "end.yaml:1:1: the file has no document in it"},
-		"only dashes":     {"dashes.yaml", "dashes.yaml:1:1: the file has no document in it"},
+		"nothing":         {"nothing.yaml", "nothing.yaml:1:1: the file has no document"},
+		"only comments":   {"comments.yaml", "comments.yaml:1:1: the file has no document"},
+		"only an end":     {"end.yaml", "end.yaml:1:1: the file has no document"},
+		"only dashes":     {"dashes.yaml", "dashes.yaml:1:1: the file has no document"},
 		"null":            {"null.yaml", "null.yaml:1:1: the document is null, and should be a mapping of keys"},
 		"full":            {"full.yaml", ""},
 		"too large":       {"large.yaml", "large.yaml: the file is larger than 1 MiB"},
 		"UTF-16":          {"utf16.yaml", "utf16.yaml:1:1: the file is UTF-16"},
 		"Latin-1":         {"latin1.yaml", "latin1.yaml:2:6: this is not UTF-8"},
-		"NUL":             {"nul.yaml", "nul.yaml:1:4: a control character stands here"},
-		"next line":       {"nel.yaml", "nel.yaml:1:3: a control character stands here"},
-		"line separator":  {"separator.yaml", "separator.yaml:1:5: an invisible line separator (U+2028 or U+2029) stands here"},
-		"byte order mark": {"mark.yaml", "mark.yaml:1:4: a byte order mark stands in the middle of the file"},
+		"NUL":             {"nul.yaml", "nul.yaml:1:4: this is a control character"},
+		"next line":       {"nel.yaml", "nel.yaml:1:3: this is a control character"},
+		"line separator":  {"separator.yaml", "separator.yaml:1:5: this is an invisible line separator (U+2028 or U+2029)"},
+		"byte order mark": {"mark.yaml", "mark.yaml:1:4: this is a byte order mark in the middle of the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load([]string{filepath.Join(dir, c.path)}, nil)
@@ -280,7 +280,7 @@ func TestLoadRefusesStreams(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	_, err = Load([]string{"-"}, nil)
-	if got, want := messages(err), []string{"<stdin>:1:1: the file has no document in it"}; !slices.Equal(got, want) {
+	if got, want := messages(err), []string{"<stdin>:1:1: the file has no document"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if _, err = Load(nil, nil); len(Problems(err)) != 1 {

@@ -36,7 +36,7 @@ var otherNumbers = []wrongForm{
 	{regexp.MustCompile(`^[-+]?0[bB]`), fault{"is binary", "Write it in plain decimal digits."}},
 	{regexp.MustCompile(`^[-+]?0[oO]`), fault{"is octal", "Write it in plain decimal digits."}},
 	{regexp.MustCompile(`^[-+]?[0-9][0-9_]*_[0-9_]*$`), fault{"has an underscore", "Write the digits without it."}},
-	{regexp.MustCompile(`^[-+]?0[0-9]+$`), fault{"begins with a zero, which some readers take for octal", "Write it without the zero."}},
+	{regexp.MustCompile(`^[-+]?0[0-9]+$`), fault{"begins with a zero, which some parsers read as octal", "Write it without the zero."}},
 	{regexp.MustCompile(`^\+[0-9]+$`), fault{"has a plus sign", "Write it without the sign."}},
 	{regexp.MustCompile(`^-0$`), fault{"is minus zero", "Write plain decimal digits, such as 1."}},
 	{regexp.MustCompile(`^[-+]?[0-9][0-9_.]*[eE][-+]?[0-9]+$`), fault{"has an exponent", "Write the number out, such as 1000 for 1e3."}},

@@ -48,7 +48,7 @@ func TestPaymentProblems(t *testing.T) {
                                                                       ^
   Write a duration from 1s to 24h, such as 5m.`},
 		"on lists": {"{stock: 9, lockCount: 2, payment: {holdFor: 10m}, engine: redis, redis: {nodes: [a:1]}, embedded: {}}",
-			`<stdin>:4:32: spec.payment stands with engine: redis, which sells every claim at once
+			`<stdin>:4:32: spec.payment does not fit engine: redis, which sells every claim at once
     spec: {stock: 9, lockCount: 2, payment: {holdFor: 10m}, engine: redis, redis: {nodes: [a:1]}, embedd
                                    ^
   Remove payment, or use engine: ledger.`},

@@ -116,7 +116,7 @@ func checkCheckURL(text string) *fault {
 	found := placeholder.FindAllString(text, -1)
 	for _, name := range found {
 		if !slices.Contains(placeholders, name) {
-			return &fault{fmt.Sprintf("has the placeholder %s, which is none", name), "The placeholders are " + and(placeholders) + "."}
+			return &fault{fmt.Sprintf("has the unknown placeholder %s", name), "The placeholders are " + and(placeholders) + "."}
 		}
 	}
 	if !slices.Contains(found, "{claim}") {

@@ -24,5 +24,5 @@ func (d *decoder) oneReference(p *Payment) {
 		has, lacks = lacks, has
 	}
 	d.refuse(o.keys[lacks], "Write payment in both, so that both name the same reference, or in neither.",
-		"%s has payment and %s has not: of one payment, the ledger would record two", join(o.path, has), join(o.path, lacks))
+		"%s has payment, but %s has not: the ledger would record one payment as two", join(o.path, has), join(o.path, lacks))
 }

@@ -18,7 +18,7 @@ const (
 // hours checks the hours of a sale.
 func (d *decoder) hours(o object, s *Sale) {
 	if !s.OpensAt.IsZero() && !s.ClosesAt.IsZero() && !s.ClosesAt.After(s.OpensAt) {
-		d.refuse(o.values["closesAt"], "Let it close after it has opened.",
+		d.refuse(o.values["closesAt"], "Write a closesAt after opensAt.",
 			"spec.closesAt is not after opensAt, which is on line %d", o.values["opensAt"].Line)
 	}
 }

@@ -43,9 +43,9 @@ func (d *decoder) queue(q *Queue) {
 	switch priority := o.keys["priority"]; {
 	case !ok || q.Order == "":
 	case q.Order == OrderPriority && priority == nil:
-		d.refuse(o.values["order"], `Add priority: "user.level == 'gold' ? 1 : 0", or remove order.`, "%s is priority, and %s has no priority", join(o.path, "order"), o.path)
+		d.refuse(o.values["order"], `Add priority: "user.level == 'gold' ? 1 : 0", or remove order.`, "%s is priority, but %s has no priority", join(o.path, "order"), o.path)
 	case q.Order != OrderPriority && priority != nil:
-		d.refuse(priority, "Add order: priority, or remove priority.", "%s stands without order: priority", join(o.path, "priority"))
+		d.refuse(priority, "Add order: priority, or remove priority.", "%s needs order: priority", join(o.path, "priority"))
 	}
 }
 

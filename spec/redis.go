@@ -24,7 +24,7 @@ func (d *decoder) redis(odd bool) {
 	}
 	if v, ok := d.value(o, "nodes"); ok {
 		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 && n <= MaxServers {
-			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
+			d.refuse(v.at, fmt.Sprintf("Name %d or %d: an even number tolerates no more failures than one node less.", n-1, n+1),
 				"%s has %d nodes, an even number", v.path, n)
 		}
 	}

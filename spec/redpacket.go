@@ -110,7 +110,7 @@ func readAmount(text, currency string, scale int) (int64, *fault) {
 	}
 	switch n, ok := minorUnits(text, scale); {
 	case !ok || n > MaxTotal:
-		return 0, &fault{fmt.Sprintf("is above %s, the most there is here", formatAmount(MaxTotal, scale)), "Write a smaller amount."}
+		return 0, &fault{fmt.Sprintf("is above %s, the maximum", formatAmount(MaxTotal, scale)), "Write a smaller amount."}
 	case n == 0:
 		return 0, &fault{"is zero", "Write an amount above zero."}
 	default:

@@ -27,9 +27,9 @@ func TestReadAmount(t *testing.T) {
 		"1_000": "has an underscore", "1_000.00": "has an underscore", "1,000.00": "has a comma", "100,00": "has a comma",
 		"01": "begins with a needless zero", "00.50": "begins with a needless zero", ".5": "begins with a point", "5.": "ends with a point",
 		"1.000": "has 3 decimals, and CNY has 2", "0.001": "has 3 decimals, and CNY has 2",
-		"1000000000000000.01":  "is above 1000000000000000.00, the most there is here",
-		"92233720368547758.08": "is above 1000000000000000.00, the most there is here",
-		"99999999999999999999": "is above 1000000000000000.00, the most there is here",
+		"1000000000000000.01":  "is above 1000000000000000.00, the maximum",
+		"92233720368547758.08": "is above 1000000000000000.00, the maximum",
+		"99999999999999999999": "is above 1000000000000000.00, the maximum",
 		"":                     "is no amount", ".": "is no amount", "1.2.3": "is no amount", "¥1": "is no amount", "1 CNY": "is no amount", "１００": "is no amount",
 		"1.00\n": "is no amount", " 1": "is no amount", "ten": "is no amount", ".inf": "is no amount", ".nan": "is no amount",
 	} {

@@ -73,11 +73,11 @@ const MaxIdentifier = 63
 func checkIdentifier(text string) *fault {
 	switch {
 	case len(text) > MaxIdentifier:
-		return &fault{fmt.Sprintf("has %d bytes, and may have %d", len(text), MaxIdentifier), "Shorten it."}
+		return &fault{fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), MaxIdentifier), "Shorten it."}
 	case !identifierRE.MatchString(text):
 		return &fault{"is no identifier", "Write letters, digits and _, beginning with a letter."}
 	case slices.Contains(reservedWords, text):
-		return &fault{"is a word of CEL's own", "Choose another name."}
+		return &fault{"is a reserved word of CEL", "Choose another name."}
 	}
 	return nil
 }

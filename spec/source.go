@@ -49,12 +49,12 @@ func foreign(rest string, r rune) (message, remedy string) {
 	case r == utf8.RuneError && !strings.HasPrefix(rest, "\ufffd"):
 		return "this is not UTF-8", "Save the file as UTF-8."
 	case r < ' ' && r != '\t' && r != '\n' && r != '\r', r >= 0x7f && r <= 0x9f, r == 0xfffe, r == 0xffff:
-		return "a control character stands here", remove
+		return "this is a control character", remove
 	case r == '\u2028' || r == '\u2029':
 		// YAML ends a line here and editors do not, so all later line numbers would be wrong.
-		return "an invisible line separator (U+2028 or U+2029) stands here", remove
+		return "this is an invisible line separator (U+2028 or U+2029)", remove
 	case r == '\ufeff':
-		return "a byte order mark stands in the middle of the file", remove
+		return "this is a byte order mark in the middle of the file", remove
 	}
 	return "", ""
 }

@@ -31,7 +31,7 @@ func (d *decoder) oneHome(o object) {
 	switch {
 	case embedded == nil && redis == nil && hbase == nil:
 		d.refuse(o.at, "Add embedded: {} to keep it in local files, or redis and hbase.",
-			"%s does not say where the sale is kept", o.path)
+			"%s names no store of the sale", o.path)
 	case embedded == nil && hbase == nil:
 		d.refuse(o.at, "Add hbase for the ledger, or use embedded: {} instead of redis.", "%s has redis but no hbase", o.path)
 	case embedded == nil && redis == nil:
@@ -39,7 +39,7 @@ func (d *decoder) oneHome(o object) {
 	}
 	if other := cmp.Or(redis, hbase); embedded != nil && other != nil {
 		d.beside(o, embedded, other,
-			"Keep embedded for local files, or redis and hbase for servers; embedded goes with redis only if engine: redis stands there.")
+			"Keep embedded for local files, or redis and hbase for servers; embedded fits redis only with engine: redis.")
 	}
 }
 
@@ -49,12 +49,12 @@ func (d *decoder) listsAndLedger(o object) {
 	engine, embedded, hbase := join(o.path, "engine"), o.keys["embedded"], o.keys["hbase"]
 	if o.keys["redis"] == nil {
 		d.refuse(o.values["engine"], `Add redis: {nodes: ["127.0.0.1:6379"]} for the lists and locks, or remove engine.`,
-			"%s is redis, and %s has no redis", engine, o.path)
+			"%s is redis, but %s has no redis", engine, o.path)
 	}
 	switch {
 	case embedded == nil && hbase == nil:
 		d.refuse(o.values["engine"], "Add embedded: {} to keep the ledger in local files, or hbase.",
-			"%s is redis, and %s does not say where the ledger is kept", engine, o.path)
+			"%s is redis, but %s names no store of the ledger", engine, o.path)
 	case embedded != nil && hbase != nil:
 		d.beside(o, embedded, hbase, "Keep one of them, for the ledger.")
 	}
@@ -71,7 +71,7 @@ func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
 	if after(a, b) {
 		later, other = a, b
 	}
-	d.refuse(later, remedy, "%s cannot stand beside %s, which is on line %d", join(o.path, target(later).Value), target(other).Value, other.Line)
+	d.refuse(later, remedy, "%s cannot be combined with %s, which is on line %d", join(o.path, target(later).Value), target(other).Value, other.Line)
 }
 
 // addresses decodes a list of distinct host:port.

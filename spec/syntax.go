@@ -98,7 +98,7 @@ func (s *source) oddSpace(doc document, want string) *Problem {
 			continue
 		}
 		p := s.problem(doc.first+i+1, utf8.RuneCountInString(line[:at[2]])+1,
-			"a space stands here that is none to YAML, such as a no-break space", "Write a plain space.")
+			"this is a space that YAML does not accept, such as a no-break space", "Write a plain space.")
 		p.Source = hideSecrets(p.Source)
 		return p
 	}
@@ -179,7 +179,7 @@ func readerMessage(err error) string { return readerPrefix.ReplaceAllString(err.
 // describeSyntax translates the reader's error. at is the character at which reading failed.
 func describeSyntax(err string, at rune) syntaxMistake {
 	if at == '\t' {
-		return syntaxMistake{message: "a tab stands in the indentation", remedy: "Indent with spaces; YAML takes no tabs."}
+		return syntaxMistake{message: "the indentation contains a tab", remedy: "Indent with spaces; YAML takes no tabs."}
 	}
 	if strings.Contains(err, "cannot start any token") {
 		return syntaxMistake{message: fmt.Sprintf("a value cannot begin with %c", at), remedy: "Quote the text."}

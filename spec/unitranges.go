@@ -87,16 +87,16 @@ func readRange(text string) (unitRange, *fault) {
 	const write = "Write the first and the last name, such as A1-A40, or one name."
 	switch {
 	case len(text) > MaxRangeText:
-		return unitRange{}, &fault{fmt.Sprintf("has %d bytes, and may have %d", len(text), MaxRangeText), "Shorten the names."}
+		return unitRange{}, &fault{fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), MaxRangeText), "Shorten the names."}
 	case strings.TrimSpace(text) != text || text == "":
-		return unitRange{}, &fault{"begins or ends with a blank, or is nothing else", write}
+		return unitRange{}, &fault{"begins or ends with a blank, or is blank", write}
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
 		return unitRange{}, &fault{"has a control character in it", write}
 	}
 	parts := strings.Split(text, "-")
 	if len(parts)%2 == 1 {
 		if len(parts) > 1 {
-			return unitRange{}, &fault{"is neither a name without a hyphen nor the first and the last of many", write}
+			return unitRange{}, &fault{"is neither a name without a hyphen nor a first and last name", write}
 		}
 		return readOneName(text)
 	}
@@ -104,7 +104,7 @@ func readRange(text string) (unitRange, *fault) {
 	first, last := strings.Join(parts[:middle], "-"), strings.Join(parts[middle:], "-")
 	from, to := numberedRE.FindStringSubmatch(first), numberedRE.FindStringSubmatch(last)
 	if from == nil || to == nil {
-		return unitRange{}, &fault{fmt.Sprintf("is no range: %s has to end in a number, and so has %s", first, last), write}
+		return unitRange{}, &fault{fmt.Sprintf("is not a range: %s must end in a number, and so must %s", first, last), write}
 	}
 	if from[1] != to[1] {
 		return unitRange{}, &fault{fmt.Sprintf("goes from %q to %q, and only the number may differ", first, last),
@@ -174,7 +174,7 @@ func (d *decoder) asMany(v value, u *Units, stock int64) {
 		count += n
 	}
 	if count > 0 && stock > 0 && count != stock {
-		d.refuse(v.at, fmt.Sprintf("Write stock: %d, or name as many units as the stock has.", count), "%s names %s, and the stock is %d",
+		d.refuse(v.at, fmt.Sprintf("Write stock: %d, or name as many units as the stock has.", count), "%s names %s, but the stock is %d",
 			v.path, Count(count, "unit"), stock)
 	}
 }

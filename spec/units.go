@@ -83,24 +83,24 @@ func (d *decoder) units(s *Sale) {
 			d.redPacket(u.RedPacket, s.Stock)
 		}
 		if s.Engine == EngineLedger && at == nil {
-			d.refuse(packets, "Add engine: redis, or remove units.", "%s stands without engine: redis", join(o.path, "redPacket"))
+			d.refuse(packets, "Add engine: redis, or remove units.", "%s needs engine: redis", join(o.path, "redPacket"))
 		}
 		s.RedPacket = u.RedPacket
 		return
 	case at == nil:
 		return
 	case s.Engine == EngineRedis:
-		d.refuse(at, "Use engine: ledger, or remove units.", "%s stands with engine: redis, whose units are numbers or red packets",
+		d.refuse(at, "Use engine: ledger, or remove units.", "%s does not fit engine: redis, whose units are numbers or red packets",
 			join(o.path, target(at).Value))
 	}
 	if s.Units = u; u.Choose && u.Secret {
-		d.refuse(o.values["choose"], "Remove choose; or write public: true instead of the key, if anybody may know the units.",
-			"%s stands with a key, and names that nobody may know cannot be chosen", join(o.path, "choose"))
+		d.refuse(o.values["choose"], "Remove choose; or write public: true instead of the key, if the units are not secret.",
+			"%s does not fit a key: buyers cannot choose secret names", join(o.path, "choose"))
 	}
 	u.Public = false
 	if s.Stock > MaxUnits {
 		d.refuse(d.objects["spec"].values["stock"], fmt.Sprintf("Write at most %d, or leave units out.", MaxUnits),
-			"spec.stock is above %d, the most units that are more than numbers", MaxUnits)
+			"spec.stock is above %d, the maximum for units with payloads", MaxUnits)
 	}
 }
 
@@ -111,7 +111,7 @@ func (d *decoder) keyFile(v value, o *option) (any, bool) {
 			return nil
 		}
 		d.hide(v.node)
-		return &fault{"is no name of a file, and may be the key itself",
+		return &fault{"is not a file name, and may be the key itself",
 			"Put the key into a file of its own and write the file's name here. If it was the key, make another: it has been in a file that others read."}
 	})
 	return d.src.resolve(path), ok

@@ -116,9 +116,9 @@ func TestLimitsOfUnits(t *testing.T) {
 	}{
 		"numbers beyond those of units": {sale("200000000", ""), ""},
 		"all items":                     {sale("2000", ranges(many[1:]...)), ""},
-		"an item more":                  {sale("2002", ranges(many...)), "spec.units.range has 1001 items, and may have 1000"},
+		"an item more":                  {sale("2002", ranges(many...)), "spec.units.range has 1001 items, at most 1000 are allowed"},
 		"the longest item":              {sale("1", ranges(strings.Repeat("x", MaxRangeText))), ""},
-		"a longer one":                  {sale("1", ranges(strings.Repeat("x", MaxRangeText+1))), "spec.units.range[0] has 257 bytes, and may have 256"},
+		"a longer one":                  {sale("1", ranges(strings.Repeat("x", MaxRangeText+1))), "spec.units.range[0] has 257 bytes, at most 256 are allowed"},
 		"a zero in the second only":     {sale("10", ranges("A1-A010")), "spec.units.range[0] has a number that begins with a zero"},
 		"public, or not":                {sale("1", ", units: {file: x, public: maybe}"), "spec.units.public is neither true nor false"},
 	} {

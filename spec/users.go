@@ -129,7 +129,7 @@ func (d *decoder) attributes(v value, _ *option) (any, bool) {
 		all = append(all, a)
 	}
 	if len(all) > MaxAttributes {
-		d.refuse(v.at, "Leave out those that no rule reads.", "%s has %d attributes, and may have %d", v.path, len(all), MaxAttributes)
+		d.refuse(v.at, "Leave out those that no rule reads.", "%s has %d attributes, at most %d are allowed", v.path, len(all), MaxAttributes)
 	}
 	slices.SortFunc(all, func(a, b Attribute) int { return cmp.Compare(a.Name, b.Name) })
 	return all, true
@@ -144,14 +144,14 @@ func (d *decoder) attributeType(v value) string {
 		remedy = fmt.Sprintf("Did you mean %s?", near)
 	}
 	if !slices.Contains(AttributeTypes, v.node.Value) {
-		d.refuse(v.at, remedy, "%s is %q, which is no type of an attribute", v.path, v.node.Value)
+		d.refuse(v.at, remedy, "%s is %q, which is not a type of attributes", v.path, v.node.Value)
 	}
 	return v.node.Value
 }
 
 func checkAttribute(name string) *fault {
 	if name == "id" || name == "known" {
-		return &fault{"is what every user has", "Leave it out."}
+		return &fault{"is predefined for every user", "Leave it out."}
 	}
 	return checkIdentifier(name)
 }
@@ -171,7 +171,7 @@ func (d *decoder) columns(v value, attributes Attributes) map[string]string {
 			if near := Nearest(v.key, known); near != "" {
 				remedy = fmt.Sprintf("Did you mean %s?", near)
 			}
-			d.refuse(v.keyAt, remedy, "%s is of no attribute", v.path)
+			d.refuse(v.keyAt, remedy, "%s names no attribute", v.path)
 		case ok:
 			columns[v.key] = column
 		}

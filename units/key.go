@@ -19,7 +19,7 @@ import (
 
 // ErrKey reports that bytes do not open: they were sealed under another key or for another
 // context, or are damaged.
-var ErrKey = errors.New("it does not open under this key: it is another one than was encrypted with, or it is damaged")
+var ErrKey = errors.New("this key does not decrypt it: the key is wrong, or the data is damaged")
 
 // MinSecret is the minimum length of a secret in bytes, before base64.
 const MinSecret = 32
@@ -144,8 +144,8 @@ func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 		return k.parse(k.sale, what, text)
 	}
 	if k.path == "" {
-		return nil, &spec.Problem{File: k.sale, Message: fmt.Sprintf("the key of its %s is in a file, and it is not known in which", k.part),
-			Remedy: "Name the sale's file, which says it, with -f."}
+		return nil, &spec.Problem{File: k.sale, Message: fmt.Sprintf("the key of its %s is in a file that only the sale file names", k.part),
+			Remedy: "Name the sale file with -f."}
 	}
 	text, err := files.ReadSecret(k.path, maxKeyFile)
 	exposed, is := errors.AsType[*files.ExposedError](err)
@@ -182,7 +182,7 @@ func (k keyOf) parse(file, what, text string) (*Key, error) {
 	case err != nil:
 		message = what + " has no base64"
 	case len(secret) < MinSecret:
-		message = fmt.Sprintf("%s has a key of %d bytes, and %d are the least", what, len(secret), MinSecret)
+		message = fmt.Sprintf("%s has a key of %d bytes; at least %d are required", what, len(secret), MinSecret)
 	default:
 		if k.part == "draw" {
 			return NewDrawKey(secret)

@@ -113,7 +113,7 @@ func TestReadKey(t *testing.T) {
 		"empty":                {spec.Units{KeyEnv: "EMPTY"}, strings.ReplaceAll(named, "%s", "EMPTY") + "is empty"},
 		"blank":                {spec.Units{KeyEnv: "BLANK"}, strings.ReplaceAll(named, "%s", "BLANK") + "is empty"},
 		"no base64":            {spec.Units{KeyEnv: "TEXT"}, strings.ReplaceAll(named, "%s", "TEXT") + "has no base64"},
-		"short":                {spec.Units{KeyEnv: "SHORT"}, strings.ReplaceAll(named, "%s", "SHORT") + "has a key of 31 bytes, and 32 are the least"},
+		"short":                {spec.Units{KeyEnv: "SHORT"}, strings.ReplaceAll(named, "%s", "SHORT") + "has a key of 31 bytes; at least 32 are required"},
 		"behind a mark":        {spec.Units{KeyFile: file("mark", "\ufeff"+encoded+"\r\n")}, ""},
 		"for everybody":        {spec.Units{KeyFile: open}, open + ": the key of the units: everyone on this machine can read the file (mode 0644)"},
 		"no file":              {spec.Units{KeyFile: filepath.Join(folder, "none")}, filepath.Join(folder, "none") + ": the key of the units: there is no such file or folder"},
@@ -121,7 +121,7 @@ func TestReadKey(t *testing.T) {
 		"an empty file":        {spec.Units{KeyFile: file("empty", "")}, filepath.Join(folder, "empty") + ": the file is empty"},
 		"a file of no key":     {spec.Units{KeyFile: file("text", vars["TEXT"])}, filepath.Join(folder, "text") + ": the file has no base64"},
 		"a large file":         {spec.Units{KeyFile: file("large", strings.Repeat("A", maxKeyFile+4))}, filepath.Join(folder, "large") + ": the file is too large for a key"},
-		"a stored declaration": {spec.Units{}, "sale.yaml:1: the key of its units is in a file, and it is not known in which"},
+		"a stored declaration": {spec.Units{}, "sale.yaml:1: the key of its units is in a file that only the sale file names"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.units.FromFile, c.units.Secret = true, true

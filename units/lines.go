@@ -114,10 +114,10 @@ func (l *lines) foreign(text []byte) bool {
 			l.leaveOut(column, "Save the file as UTF-8.", "this is not UTF-8")
 			return true
 		case r == '\t':
-			l.leaveOut(column, "Separate cells by commas or semicolons, and write spaces within them.", "a tab stands here")
+			l.leaveOut(column, "Separate cells by commas or semicolons, and write spaces within them.", "this is a tab")
 			return true
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\ufeff':
-			l.leaveOut(column, "Remove it; an editor that shows invisible characters finds it.", "a control character stands here")
+			l.leaveOut(column, "Remove it; an editor that shows invisible characters finds it.", "this is a control character")
 			return true
 		}
 		rest = rest[size:]

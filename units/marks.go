@@ -67,7 +67,7 @@ func (s *Source) index(ctx context.Context) ([]mark, Summary, error) {
 	}
 	slices.SortFunc(twins, func(a, b twin) int { return cmp.Compare(a.line, b.line) })
 	for _, t := range twins {
-		_ = problems.refuse(int(t.line), 1, "Remove one of them.", "the unit of this line is that of line %d once more", t.first)
+		_ = problems.refuse(int(t.line), 1, "Remove one of them.", "this line repeats the unit of line %d", t.first)
 	}
 	return marks, summary, problems.err()
 }

@@ -142,8 +142,8 @@ func (p *pass) handOver() error {
 func (p *pass) file() error {
 	path := p.source.units.File
 	if path == "" {
-		return &spec.Problem{File: p.source.sale, Message: "its units are in a file, and it is not known in which",
-			Remedy: "Name the sale's file, which says it, with -f."}
+		return &spec.Problem{File: p.source.sale, Message: "its units are in a file that only the sale file names",
+			Remedy: "Name the sale file with -f."}
 	}
 	f, err := files.Open(path)
 	if err != nil {
@@ -225,7 +225,7 @@ func (p *pass) csv(f io.Reader) error {
 func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
 	s := p.source
 	if n := len(reader.Header); n > maxColumns {
-		_ = p.problems.refuse(1, 1, "Leave out those that no buyer needs.", "there are %d columns, and may be %d", n, maxColumns)
+		_ = p.problems.refuse(1, 1, "Leave out those that no buyer needs.", "there are %d columns, at most %d are allowed", n, maxColumns)
 		return 0
 	}
 	first := map[string]int{}
@@ -267,7 +267,7 @@ func (p *pass) record(record []string, name int, reader *csvfile.Reader, lines *
 	}
 	for i, field := range record {
 		if len(field) > maxField {
-			return refuse(i, "Shorten it.", "cell %d has %d bytes, and may have %d", i+1, len(field), maxField)
+			return refuse(i, "Shorten it.", "cell %d has %d bytes, at most %d are allowed", i+1, len(field), maxField)
 		}
 	}
 	u := Unit{Name: record[name]}
@@ -290,9 +290,9 @@ func (p *pass) hold(lines *lines) {
 	switch missing := stock - p.units; {
 	case missing > 0:
 		_ = p.problems.refuse(0, 0, fmt.Sprintf("Add %s, or write stock: %d. The first line names the columns and is no unit.", spec.Count(missing, "line"), p.units),
-			"the file has %s and the stock is %s: it lacks %s", spec.Count(p.units, "unit"), spec.Grouped(stock), spec.Grouped(missing))
+			"the file has %s but the stock is %s: it lacks %s", spec.Count(p.units, "unit"), spec.Grouped(stock), spec.Grouped(missing))
 	case missing < 0:
 		_ = p.problems.refuse(lines.surplus, 1, fmt.Sprintf("Remove %s, or write stock: %d.", spec.Count(-missing, "line"), p.units),
-			"the file has %s and the stock is %s: it has %s more, from line %d on", spec.Count(p.units, "unit"), spec.Grouped(stock), spec.Grouped(-missing), lines.surplus)
+			"the file has %s but the stock is %s: it has %s more, from line %d on", spec.Count(p.units, "unit"), spec.Grouped(stock), spec.Grouped(-missing), lines.surplus)
 	}
 }

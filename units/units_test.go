@@ -107,7 +107,7 @@ codes.csv:1:15: the name of column 5 has more than 4096 bytes
   Shorten it.
 `, 2},
 		"too many columns": {"", strings.Repeat("c,", 32) + "c\n", `
-codes.csv:1:1: there are 33 columns, and may be 32
+codes.csv:1:1: there are 33 columns, at most 32
   Leave out those that no buyer needs.
 `, 2},
 		"lines": {"", "code,pin\n,1\n\nx1,1,2\nx2\n" + `"x3,3` + "\n" + `x4,4"4"` + "\n \t,5\nä\x00,6\nä\xff,7\n x8,8\nx9," + long + "\n", `
@@ -123,9 +123,9 @@ codes.csv:6:1: a quote is not closed
   Close it in the same line, and double a quote that is meant.
 codes.csv:7:5: this is no CSV: bare " in non-quoted-field
   Put texts that hold a comma or a quote into double quotes, and double each quote in them.
-codes.csv:8:2: a tab stands here
+codes.csv:8:2: this is a tab
   Separate cells by commas or semicolons, and write spaces within them.
-codes.csv:9:2: a control character stands here
+codes.csv:9:2: this is a control character
   Remove it; an editor that shows invisible characters finds it.
 codes.csv:10:2: this is not UTF-8
   Save the file as UTF-8.
@@ -139,7 +139,7 @@ codes.csv:2:5: the unit's name begins or ends with a blank
   Remove the blank.
 `, 2},
 		"a field too long": {"", "code,pin\na," + long + "\nb,1\n", `
-codes.csv:2:3: cell 2 has 4097 bytes, and may have 4096
+codes.csv:2:3: cell 2 has 4097 bytes, at most 4096 are allowed
   Shorten it.
 `, 2},
 		"a line too long": {"", "code\n" + strings.Repeat("x", 3*maxLine) + "\nb\na\n", `
@@ -147,53 +147,53 @@ codes.csv:2:1: the line has more than 262240 bytes
   Write one unit a line.
 `, 3},
 		"twice": {"", "code,pin\nx1,1\nx2,2\nx1,3\nx3,4\nx1,1\n", `
-codes.csv:4:1: the unit of this line is that of line 2 once more
+codes.csv:4:1: this line repeats the unit of line 2
   Remove one of them.
-codes.csv:6:1: the unit of this line is that of line 2 once more
+codes.csv:6:1: this line repeats the unit of line 2
   Remove one of them.
 `, 5},
 		"too few": {"", "code\na\nb\n", `
-codes.csv: the file has 2 units and the stock is 1,000: it lacks 998
+codes.csv: the file has 2 units but the stock is 1,000: it lacks 998
   Add 998 lines, or write stock: 2. The first line names the columns and is no unit.
 `, 1000},
 		"one too few": {"", "code\na\nb\n", `
-codes.csv: the file has 2 units and the stock is 3: it lacks 1
+codes.csv: the file has 2 units but the stock is 3: it lacks 1
   Add 1 line, or write stock: 2. The first line names the columns and is no unit.
 `, 3},
 		"too many": {"", "code\na\nb\nc\nd\n", `
-codes.csv:4:1: the file has 4 units and the stock is 2: it has 2 more, from line 4 on
+codes.csv:4:1: the file has 4 units but the stock is 2: it has 2 more, from line 4 on
   Remove 2 lines, or write stock: 4.
 `, 2},
 		"too many, some of them twice": {"", "code\na\nb\na\n", `
-codes.csv:4:1: the file has 3 units and the stock is 2: it has 1 more, from line 4 on
+codes.csv:4:1: the file has 3 units but the stock is 2: it has 1 more, from line 4 on
   Remove 1 line, or write stock: 3.
-codes.csv:4:1: the unit of this line is that of line 2 once more
+codes.csv:4:1: this line repeats the unit of line 2
   Remove one of them.
 `, 2},
 		"too many with problems": {"", "code\na\n\"\nc\n", `
 codes.csv:3:1: a quote is not closed
   Close it in the same line, and double a quote that is meant.
-codes.csv:4:1: the file has 3 units and the stock is 2: it has 1 more, from line 4 on
+codes.csv:4:1: the file has 3 units but the stock is 2: it has 1 more, from line 4 on
   Remove 1 line, or write stock: 3.
 `, 2},
 		"a header that nobody can read": {"code", "co\x01de\na\nb\n", `
-codes.csv:1:3: a control character stands here
+codes.csv:1:3: this is a control character
   Remove it; an editor that shows invisible characters finds it.
 `, 2},
 		"invisible characters": {"", "code\na\u2028\nb\u2029\nc\ufeff\nd\n\n\ne\u0085\n", `
-codes.csv:2:2: a control character stands here
+codes.csv:2:2: this is a control character
   Remove it; an editor that shows invisible characters finds it.
-codes.csv:3:2: a control character stands here
+codes.csv:3:2: this is a control character
   Remove it; an editor that shows invisible characters finds it.
-codes.csv:4:2: a control character stands here
+codes.csv:4:2: this is a control character
   Remove it; an editor that shows invisible characters finds it.
 codes.csv:6:1: the line is empty
   Remove it.
-codes.csv:8:2: a control character stands here
+codes.csv:8:2: this is a control character
   Remove it; an editor that shows invisible characters finds it.
 `, 5},
 		"by line": {"", "code\na\na\n\"\n", `
-codes.csv:3:1: the unit of this line is that of line 2 once more
+codes.csv:3:1: this line repeats the unit of line 2
   Remove one of them.
 codes.csv:4:1: a quote is not closed
   Close it in the same line, and double a quote that is meant.
@@ -245,7 +245,7 @@ func TestManyProblems(t *testing.T) {
 		t.Fatalf("%d problems: %v", len(problems), err)
 	}
 	for i, p := range problems[:maxProblems] {
-		if p.Line != each+2+i || !strings.HasSuffix(p.Message, fmt.Sprintf("that of line %d once more", i+2)) {
+		if p.Line != each+2+i || !strings.HasSuffix(p.Message, fmt.Sprintf("repeats the unit of line %d", i+2)) {
 			t.Errorf("got %v", p)
 		}
 	}
@@ -328,7 +328,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 	s = mustSource(t, 1, spec.Units{FromFile: true})
 	_, err = s.Check(t.Context())
-	if got := told(t, s, err); !strings.Contains(got, "it is not known in which") {
+	if got := told(t, s, err); !strings.Contains(got, "that only the sale file names") {
 		t.Errorf("of a stored declaration: %s", got)
 	}
 }

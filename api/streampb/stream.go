@@ -65,7 +65,7 @@ type Decoder struct {
 	reply   Reply
 }
 
-var errMalformed = errors.New("the message is no protobuf of the stream")
+var errMalformed = errors.New("the message is not a protobuf message of the stream")
 
 // Request decodes a message to a server.
 func (d *Decoder) Request(b []byte) (*Request, error) {

@@ -154,7 +154,7 @@ func (n *Node) Forget(ctx context.Context, marker string) error {
 // its memory would not abstain long enough.
 func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
-		return quorum.BallotReply{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.Name(), b.TTL, quorum.MaxTTL)
+		return quorum.BallotReply{}, fmt.Errorf("lock node %s: a lease of %v; it must be above 0 and at most %v", n.Name(), b.TTL, quorum.MaxTTL)
 	}
 	return write(ctx, n, true, func(conn *sqlite.Conn, now int64) (count quorum.BallotReply, answer, failed error) {
 		count, failed = vote(conn, b, now)

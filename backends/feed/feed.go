@@ -212,9 +212,9 @@ func (r *Reader) retryMissing(now clock.Now, rounds int, err error) {
 func (r *Reader) gone() error {
 	sealed := r.sale.sealed
 	if sealed == nil {
-		return fmt.Errorf("%w: the logs of sale %s are not there any more", ErrGone, r.cfg.Sale)
+		return fmt.Errorf("%w: the logs of sale %s no longer exist", ErrGone, r.cfg.Sale)
 	}
-	return fmt.Errorf("%w: sale %s was sealed and its logs were deleted; all that it ever said is in the export that destroy wrote, whose SHA-256 is %x",
+	return fmt.Errorf("%w: sale %s was sealed and its logs were deleted; all its events are in the export that destroy wrote, whose SHA-256 is %x",
 		ErrGone, r.cfg.Sale, sealed.GetExportDigest())
 }
 

@@ -125,7 +125,7 @@ func (r *Reader) open(now clock.Now) {
 	switch {
 	case from != nil && !s.found: // a lagging read may miss the place
 		s.read = false
-		r.retryMissing(now, patience, fmt.Errorf("%w: it stands behind slot %d of run %s, which the log of sale %s does not have", ErrForeign, from.Sale.Slots-1, from.UID, r.cfg.Sale))
+		r.retryMissing(now, patience, fmt.Errorf("%w: it follows slot %d of run %s, which the log of sale %s does not have", ErrForeign, from.Sale.Slots-1, from.UID, r.cfg.Sale))
 		return
 	case s.fold.UID() == "":
 		s.read = false
@@ -135,7 +135,7 @@ func (r *Reader) open(now clock.Now) {
 		r.end(now, r.gone())
 		return
 	case from != nil && len(from.Shards) != s.fold.Shards():
-		r.end(now, fmt.Errorf("%w: it is of %d shards, and sale %s has %d", ErrForeign, len(from.Shards), r.cfg.Sale, s.fold.Shards()))
+		r.end(now, fmt.Errorf("%w: it has %d shards, but sale %s has %d", ErrForeign, len(from.Shards), r.cfg.Sale, s.fold.Shards()))
 		return
 	}
 	r.lacking = 0
@@ -217,7 +217,7 @@ func (r *Reader) placeAtEnds(now clock.Now) bool {
 			s.tail.Skip(ledger.Head{Slot: slots[i] - 1, Hash: root})
 			s.placed, s.sealed = true, true
 		case s.from.Slots >= slots[i]:
-			r.end(now, fmt.Errorf("%w: it stands behind slot %d of log %s, which was sealed as another one, with %d slots",
+			r.end(now, fmt.Errorf("%w: it follows slot %d of log %s, which was sealed with another history of %d slots",
 				ErrForeign, s.from.Slots-1, s.tail.Log(), slots[i]))
 			return false
 		}
@@ -256,7 +256,7 @@ func (r *Reader) found(now clock.Now, s *shardLog, got ledger.Reply) {
 		return
 	}
 	if !s.from.fits(s.tail.Root()) {
-		r.end(now, fmt.Errorf("%w: slot %d of log %s is another one than it was", ErrForeign, s.from.Slots-1, s.tail.Log()))
+		r.end(now, fmt.Errorf("%w: slot %d of log %s has changed", ErrForeign, s.from.Slots-1, s.tail.Log()))
 		return
 	}
 	s.placed, s.behind, r.lacking = true, true, 0

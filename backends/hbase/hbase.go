@@ -65,7 +65,7 @@ var (
 func Open(o Options) (*Logs, error) {
 	switch {
 	case len(o.Zookeeper) == 0:
-		return nil, errors.New("no ZooKeeper host is given by which to find HBase")
+		return nil, errors.New("no ZooKeeper host of HBase is given")
 	case o.Table == "":
 		return nil, errors.New("no HBase table is given")
 	}

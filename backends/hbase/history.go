@@ -48,7 +48,7 @@ func (h *History) Close() error { return h.logs.Close() }
 // History implements rules.Histories. It makes as many calls as Users.Lookup.
 func (h *History) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
 	all, bad := make([][]rules.Purchase, len(ids)), make([]error, len(ids))
-	err := h.logs.call(fmt.Sprintf("look up what %d users bought", len(ids)), func() error {
+	err := h.logs.call(fmt.Sprintf("read the purchases of %d users", len(ids)), func() error {
 		err := h.logs.getRows(ctx, ids, map[string][]string{h.family: nil}, func(i int, answer proto.Message) { all[i], bad[i] = h.row(ids[i], answer) })
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func (h *History) Remember(ctx context.Context, sale, uid string, buyers []rules
 	for i, b := range buyers {
 		rows[i] = b.User
 	}
-	return h.logs.call(fmt.Sprintf("keep what %d users bought", len(buyers)), func() error {
+	return h.logs.call(fmt.Sprintf("record the purchases of %d users", len(buyers)), func() error {
 		return h.logs.eachRow(ctx, rows, func(i int) (hrpc.Call, error) {
 			b := buyers[i]
 			cell, err := json.Marshal(bought{sale, b.Units, b.At.UTC()})

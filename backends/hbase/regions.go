@@ -111,7 +111,7 @@ func (r *regions) lookup(row []byte) (*place, error) {
 	}
 	if len(scan.Response.Results) == 0 {
 		if answer.(*pb.ScanResponse).GetHeartbeatMessage() {
-			return nil, errors.New("hbase:meta took too long to look")
+			return nil, errors.New("hbase:meta did not answer in time")
 		}
 		return nil, ledger.ErrNoTable
 	}

@@ -64,7 +64,7 @@ func misfits(table string, found *pb.TableSchema) (wrong, mend []string) {
 		mend = append(mend, fmt.Sprintf("alter '%s', READONLY => 'false'", table))
 	}
 	if d := of["DURABILITY"]; d == "SKIP_WAL" || d == "ASYNC_WAL" {
-		wrong = append(wrong, fmt.Sprintf("with DURABILITY %s it acknowledges what may still be lost", d))
+		wrong = append(wrong, fmt.Sprintf("with DURABILITY %s it acknowledges writes that may be lost", d))
 		mend = append(mend, fmt.Sprintf("alter '%s', DURABILITY => 'SYNC_WAL'", table))
 	}
 	for _, f := range found.GetColumnFamilies() {
@@ -83,7 +83,7 @@ func familyMisfits(table string, has map[string]string) (wrong, mend []string) {
 	var changes []string
 	for _, must := range []struct{ attribute, value, shell, why string }{
 		{"VERSIONS", "1", "1", "it keeps old heads"},
-		{"TTL", forever, "'FOREVER'", "slots vanish after that many seconds"},
+		{"TTL", forever, "'FOREVER'", "slots expire after that many seconds"},
 		{"MIN_VERSIONS", "0", "0", "it may keep what has expired"},
 		{"KEEP_DELETED_CELLS", "FALSE", "'FALSE'", "it keeps what was deleted"},
 	} {

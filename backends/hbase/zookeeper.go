@@ -80,9 +80,9 @@ func (z *zookeeper) askHost(host string, what zk.ResourceName) (addr string, err
 	case err == nil:
 		return addr, nil
 	case strings.Contains(err.Error(), "node does not exist") && what == zk.Master:
-		return "", fmt.Errorf("ZooKeeper %s knows no HBase master under %s: none is running, or the root is another", host, z.root)
+		return "", fmt.Errorf("ZooKeeper %s has no HBase master under %s: start it, or correct zookeeperRoot", host, z.root)
 	case strings.Contains(err.Error(), "node does not exist"):
-		return "", fmt.Errorf("ZooKeeper %s knows no HBase under %s: it has not started yet, or the root is another", host, z.root)
+		return "", fmt.Errorf("ZooKeeper %s has no HBase under %s: start HBase, or correct zookeeperRoot", host, z.root)
 	}
 	return "", fmt.Errorf("ZooKeeper %s: %w", host, err)
 }

@@ -193,7 +193,7 @@ var damages = map[string]struct {
 	},
 	"a unit that nobody dealt": {
 		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 999)) },
-		[]string{"units [999] are in the ledger and were never dealt"}, audit.Report{},
+		[]string{"units [999] are in the ledger, but were never added to the sale"}, audit.Report{},
 	},
 	"the limit passed": {
 		func(w *ledger.World) {
@@ -260,7 +260,7 @@ var damages = map[string]struct {
 			}
 			w.Commit(2, d)
 		},
-		[]string{"shard 2 took another generation 3 than was planned", "units [77] are in the ledger and were never dealt"}, audit.Report{},
+		[]string{"shard 2 took a generation 3 that differs from the planned one", "units [77] are in the ledger, but were never added to the sale"}, audit.Report{},
 	},
 	"another limit than planned": {
 		func(w *ledger.World) {
@@ -273,7 +273,7 @@ var damages = map[string]struct {
 			}
 			w.Commit(2, d)
 		},
-		[]string{"shard 2 took another generation 3 than was planned"}, audit.Report{},
+		[]string{"shard 2 took a generation 3 that differs from the planned one"}, audit.Report{},
 	},
 	"a generation applied that a shard has not": {
 		func(w *ledger.World) {
@@ -292,7 +292,7 @@ var damages = map[string]struct {
 			w.Say(ledger.PlanOp(p))
 			w.Plant(1, &pb.Op{Op: &pb.Op_Generation{Generation: w.Sale.ShardGeneration(3, 1)}})
 		},
-		[]string{"generation 3 deals units twice", "units [1-2] are in two places"}, audit.Report{Oversold: 2},
+		[]string{"generation 3 adds units twice", "units [1-2] are in two places"}, audit.Report{Oversold: 2},
 	},
 	"a shard's log missing": {
 		func(w *ledger.World) { delete(w.Logs.Logs, w.Shards[2].Log()) },
@@ -300,14 +300,14 @@ var damages = map[string]struct {
 	},
 	"a transfer that nobody sent": {
 		func(w *ledger.World) { w.Plant(1, ledger.InOp(2, 1, ledger.Range{50, 2})) },
-		[]string{"shard 1 received transfer 1 from shard 2, which never sent it", "units [50-51] are in the ledger and were never dealt"}, audit.Report{},
+		[]string{"shard 1 received transfer 1 from shard 2, which never sent it", "units [50-51] are in the ledger, but were never added to the sale"}, audit.Report{},
 	},
 	"a transfer received in part": {
 		func(w *ledger.World) {
 			sent := w.Shards[2].Open()[0].Units
 			w.Plant(0, ledger.InOp(2, 1, ledger.Range{sent[0].First, 1}))
 		},
-		[]string{"transfer 1 from shard 2 to 0: sent ", " were dealt and are nowhere"}, audit.Report{},
+		[]string{"transfer 1 from shard 2 to 0: sent ", " were added to the sale, but are in no place"}, audit.Report{},
 	},
 	"a transfer acknowledged that never came": {
 		func(w *ledger.World) { w.Plant(2, ledger.AckOp(0, 1)) },
@@ -315,11 +315,11 @@ var damages = map[string]struct {
 	},
 	"a transfer to nowhere": {
 		func(w *ledger.World) { w.Move(1, 7, 1, 1) },
-		[]string{"shard 1 names a shard 7 that does not exist", " were dealt and are nowhere"}, audit.Report{},
+		[]string{"shard 1 names a shard 7 that does not exist", " were added to the sale, but are in no place"}, audit.Report{},
 	},
 	"a transfer to the first that does not exist": {
 		func(w *ledger.World) { w.Move(1, ledger.WorldShards, 1, 1) },
-		[]string{"shard 1 names a shard 3 that does not exist", " were dealt and are nowhere"}, audit.Report{},
+		[]string{"shard 1 names a shard 3 that does not exist", " were added to the sale, but are in no place"}, audit.Report{},
 	},
 	"a transfer of no range": {
 		func(w *ledger.World) { w.Plant(1, ledger.OutOp(2, 1, ledger.Range{1, 0})) },
@@ -371,7 +371,7 @@ var damages = map[string]struct {
 			op.GetSealed().Roots[1][0] ^= 1
 			w.Say(op)
 		},
-		[]string{"shard 1 does not end in the slot that the sale was sealed with"}, audit.Report{},
+		[]string{"the log of shard 1 does not end in the slot with which the sale was sealed"}, audit.Report{},
 	},
 }
 

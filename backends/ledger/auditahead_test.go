@@ -21,7 +21,7 @@ func TestAuditWarnsOfAClock(t *testing.T) {
 		"the clock is right":             {last, ""},
 		"it is as far off as clocks are": {last.Add(-ledger.MaxAhead), ""},
 		"it is a little further off": {last.Add(-ledger.MaxAhead - time.Microsecond), "the time of log aa/" + ledger.TestUID +
-			"/2 is 20s ahead of this host's clock: a clock was wrong when it was appended to, or this one is"},
+			"/2 is 20s ahead of this host's clock: either this clock is wrong, or that of the writer was"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := mustAudit(t, logs)

@@ -94,31 +94,31 @@ func TestAuditOfTamperedExport(t *testing.T) {
 	}{
 		"a claim removed":     {slices.Delete(slices.Clone(lines), 1, 2), `line 2: before it the lines of 1 claim are missing, the first of them claim 0-2-0 of user "user1"`},
 		"the last claim":      {slices.Delete(slices.Clone(lines), 2, 3), `line 3: before it the lines of 1 claim are missing, the first of them claim 0-2-1 of user "user2"`},
-		"a claim doubled":     {slices.Insert(slices.Clone(lines), 2, lines[1]), `line 3: claim 0-2-0 stands here a second time, or out of order`},
+		"a claim doubled":     {slices.Insert(slices.Clone(lines), 2, lines[1]), `line 3: claim 0-2-0 is repeated or out of order`},
 		"a claim made up":     {replace(1, `"0-2-0"`, `"0-9-9"`), `line 2: claim 0-9-9 of user "user1" is in no commit`},
 		"another unit":        {replace(2, `"units":[3]`, `"units":[4]`), `line 3: claim 0-2-1 has units [4], its commits say [3]`},
 		"another user":        {replace(1, `"user1"`, `"eve"`), `line 2: claim 0-2-0 has user "eve", its commits say "user1"`},
 		"a field left out":    {replace(1, `,"key":"key1"`, ``), `line 2: claim 0-2-0 has no key, its commits say "key1"`},
-		"another form":        {replace(1, `{"claim":`, `{"claim": `), `line 2: claim 0-2-0 is written otherwise than salectl writes it`},
+		"another form":        {replace(1, `{"claim":`, `{"claim": `), `line 2: claim 0-2-0 does not have the form that salectl writes`},
 		"other counts":        {replace(0, `"sold":3`, `"sold":4`), `line 1: the header has counts.sold 4, the commits say 3`},
-		"a commit removed":    {slices.Delete(slices.Clone(lines), 6, 7), `line 7: slot 4 of shard 0 follows slot 2 in line 6: what was between them is missing`},
-		"a commit doubled":    {slices.Insert(slices.Clone(lines), 6, lines[6]), `line 8: slot 3 of shard 0 stands here a second time, or out of order`},
-		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue what is before it`},
+		"a commit removed":    {slices.Delete(slices.Clone(lines), 6, 7), `line 7: slot 4 of shard 0 follows slot 2 in line 6: the slots between are missing`},
+		"a commit doubled":    {slices.Insert(slices.Clone(lines), 6, lines[6]), `line 8: slot 3 of shard 0 is repeated or out of order`},
+		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue the previous slot`},
 		"a commit redacted":   {replace(6, `"}`, `","hash":"`+w.Shards[0].Root().String()+`"}`), `line 7: slot 3 of shard 0 is redacted: true; the header says: false`},
 		"of no shard":         {replace(6, `"shard":0`, `"shard":7`), `line 7: it is of shard 7, and the header names the roots of 3 shards`},
-		"the end cut off":     {lines[:last], `the log "sale" ends here otherwise than the header says, line 1: slots are missing`},
-		"a shard's end":       {slices.Delete(slices.Clone(lines), sale-1, sale), ` ends here otherwise than the header says, line 1`},
-		"nothing of a log":    {lines[:sale], `the log "sale" has no slot 0, and a root in the header, line 1: its lines are missing, or the file ends too early`},
-		"nothing of a shard":  {slices.Concat(lines[:3], lines[ends:]), `shard 0 has no slot 0, and a root in the header, line 1: its lines are missing, or the file ends too early`},
-		"a shard's begin":     {slices.Delete(slices.Clone(lines), 3, 4), `line 4: slot 1 of shard 0 stands where slot 0 should: what is before it is missing`},
-		"a begin altered":     {replace(3, `"commit":"Cg`, `"commit":"Ch`), `line 4: slot 0 of shard 0 does not continue what is before it`},
-		"a plan removed":      {slices.Delete(slices.Clone(lines), sale, sale+1), `: slot 1 of the log "sale" stands where slot 0 should`},
-		"a plan doubled":      {slices.Insert(slices.Clone(lines), sale, lines[sale]), `slot 0 of the log "sale" stands here a second time, or out of order`},
-		"a plan altered":      {replace(sale, `"commit":"Cg`, `"commit":"Ch`), `slot 0 of the log "sale" does not continue what is before it`},
+		"the end cut off":     {lines[:last], `the log "sale" does not end here with the root of the header (line 1): later slots are missing`},
+		"a shard's end":       {slices.Delete(slices.Clone(lines), sale-1, sale), ` does not end here with the root of the header (line 1)`},
+		"nothing of a log":    {lines[:sale], `the log "sale" has no slot 0, but a root in the header (line 1): its lines are missing, or the file was cut off`},
+		"nothing of a shard":  {slices.Concat(lines[:3], lines[ends:]), `shard 0 has no slot 0, but a root in the header (line 1): its lines are missing, or the file was cut off`},
+		"a shard's begin":     {slices.Delete(slices.Clone(lines), 3, 4), `line 4: slot 1 of shard 0 is in the place of slot 0: earlier slots are missing`},
+		"a begin altered":     {replace(3, `"commit":"Cg`, `"commit":"Ch`), `line 4: slot 0 of shard 0 does not continue the previous slot`},
+		"a plan removed":      {slices.Delete(slices.Clone(lines), sale, sale+1), `: slot 1 of the log "sale" is in the place of slot 0`},
+		"a plan doubled":      {slices.Insert(slices.Clone(lines), sale, lines[sale]), `slot 0 of the log "sale" is repeated or out of order`},
+		"a plan altered":      {replace(sale, `"commit":"Cg`, `"commit":"Ch`), `slot 0 of the log "sale" does not continue the previous slot`},
 		"a plan redacted":     {replace(sale, `"}`, `","hash":"`+w.Sale.Part(1).Root.String()+`"}`), `as one from which a seed was left out, and is none`},
 		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 stands behind those of a later log`},
 		"of another log":      {replace(sale, `"log":"sale"`, `"log":"sales"`), `it is of the log "sales", and the header names no such log`},
-		"another form of it":  {replace(sale, `"log":`, `"log": `), `slot 0 of the log "sale" is written otherwise than salectl writes it`},
+		"another form of it":  {replace(sale, `"log":`, `"log": `), `slot 0 of the log "sale" does not have the form that salectl writes`},
 		"no log of the sale":  {replace(0, `"saleLog"`, `"saleLag"`), ``},
 		"cut within the line": {append(slices.Clone(lines[:last]), lines[last][:9]), `the file ends in the middle of this line: its end was cut off`},
 		"another root":        {replace(0, `"roots":["`+w.Shards[0].Root().String()[:2], `"roots":["zz`), ``},
@@ -169,7 +169,7 @@ func TestAuditOfExportOfPackets(t *testing.T) {
 		{sealed, `"seed":"BwcHBwcH`, `"seed":"BwcHBwcI`, `line 1: the header has packets.seed`},
 		{sealed, `"min":"0.05"`, `"min":"0.04"`, `line 1: the header has packets.min`},
 		{sealed, `,"seed":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="`, ``, `line 1: the header has no packets.seed`},
-		{open, `"amounts":["`, `"amounts":["9`, `line 1: the packets that were granted come to`},
+		{open, `"amounts":["`, `"amounts":["9`, `line 1: by the claims, packets of`},
 		{open, `"amounts":["`, `"amounts":["0.04","`, `has an amount of "0.04", the least is 0.05`},
 		{open, `"amounts":["`, `"amounts":["0.07","`, `line 2: claim 0-2-0 has 2 amounts for 1 unit`},
 		{open, `"packets":30`, `"packets":29`, `line 1: the header has packets.packets 29`},
@@ -249,7 +249,7 @@ func TestAuditOfExportsThatDisagree(t *testing.T) {
 		want string
 	}{
 		"received and never sent": {strings.Join(unsent, ""), "shard 1 received transfer 1 from shard 0, which never sent it"},
-		"never planned":           {string(mustExport(t, w)), "shard 1 took another generation 2 than was planned"},
+		"never planned":           {string(mustExport(t, w)), "shard 1 took a generation 2 that differs from the planned one"},
 		"sealed before":           {string(mustExport(t, w)), "shard 2 ended at generation 2, shard 0 has 3"},
 	} {
 		if a := mustAuditExport(t, []byte(c.file)); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
@@ -315,7 +315,7 @@ func TestAuditOfUnreadableCommits(t *testing.T) {
 	lines := exportLines(mustExport(t, w))
 	first := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":0,"slot":1,`) })
 	said := strings.Join(mustAuditExport(t, []byte(strings.Join(slices.Delete(lines, first, first+1), ""))).Problems, "\n")
-	if !strings.Contains(said, "4 claims could not be judged") || strings.Contains(said, "in no commit") {
+	if !strings.Contains(said, "4 claims could not be verified") || strings.Contains(said, "in no commit") {
 		t.Error(said)
 	}
 }

@@ -48,9 +48,9 @@ func TestAuditOfAnyHeader(t *testing.T) {
 		"units":           {[]byte(strings.Join(payloads, "")), `^$`, ""},
 		"packets, open":   {open, seed, "the seed is left out"},
 		"packets, sealed": {mustExport(t, packets), `^$`, ""},
-		"draw, entered":   {mustExport(t, entered.World), heads, "how many units the draw has"},
-		"draw, closed":    {mustExport(t, closed.World), heads, "how many units the draw has"},
-		"draw, awarded":   {mustExport(t, awarded.World), heads, "how many units the draw has"},
+		"draw, entered":   {mustExport(t, entered.World), heads, "the number of units of the draw"},
+		"draw, closed":    {mustExport(t, closed.World), heads, "the number of units of the draw"},
+		"draw, awarded":   {mustExport(t, awarded.World), heads, "the number of units of the draw"},
 		"draw, sealed":    {drawnExport(t), `^$`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,10 +91,10 @@ func TestAuditOfExportAgainstPlans(t *testing.T) {
 		want []string
 	}{
 		"units": {&pb.Generation{Number: 2, Add: []*pb.Range{{First: 31, Count: 5}}, Settings: ledger.OpenSettings(3)}, []string{
-			"shard 0 took another generation 2 than was planned", "units [31-35] are in the ledger and were never dealt"}},
-		"a limit": {&pb.Generation{Number: 2, Settings: ledger.OpenSettings(30)}, []string{"shard 0 took another generation 2 than was planned"}},
+			"shard 0 took a generation 2 that differs from the planned one", "units [31-35] are in the ledger, but were never added to the sale"}},
+		"a limit": {&pb.Generation{Number: 2, Settings: ledger.OpenSettings(30)}, []string{"shard 0 took a generation 2 that differs from the planned one"}},
 		"a generation more": {&pb.Generation{Number: 3, Settings: ledger.OpenSettings(3)}, []string{
-			"shard 0 took another generation 3 than was planned"}},
+			"shard 0 took a generation 3 that differs from the planned one"}},
 	} {
 		w := ledger.NewWorld(t)
 		w.Say(ledger.PlanOp(&pb.Planned{Generation: 2, Uid: ledger.TestUID, Run: 1, Settings: ledger.OpenSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
@@ -173,7 +173,7 @@ func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *pay
 		}
 		payloads.mustStore(1, first, names...)
 	}
-	payloads.mustStore(9, 1, "NEVER") // of a plan that came to nothing
+	payloads.mustStore(9, 1, "NEVER") // of a plan that lapsed
 	payloads.added = w.Sale.Added()
 	w.Sell(2, 0)
 	var to bytes.Buffer
@@ -183,7 +183,7 @@ func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *pay
 	return w, exportLines(to.Bytes())
 }
 
-// TestAuditOfExportWithPayloads proves what the units of claims are by the log of units, with the key
+// TestAuditOfExportWithPayloads proves the payloads of claims are by the log of units, with the key
 // where they are secret.
 func TestAuditOfExportWithPayloads(t *testing.T) {
 	whole := func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
@@ -210,7 +210,7 @@ func TestAuditOfExportWithPayloads(t *testing.T) {
 			"a claim's":      {strings.Replace(text, `"CODE2"`, `"CODE3"`, 1), `line 2: claim 0-2-0 has payloads`},
 			"a claim's none": {strings.Replace(text, `,"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`, ``, 1), `line 2: claim 0-2-0 has no payloads`},
 			"a slot gone":    {strings.Join(slices.Delete(slices.Clone(lines), first+1, first+2), ""), `slot 2 of the log "units" follows slot 0 in line`},
-			"the last gone":  {strings.Join(lines[:len(lines)-1], ""), `the log "units" ends here otherwise than the header says`},
+			"the last gone":  {strings.Join(lines[:len(lines)-1], ""), `the log "units" does not end here with the root of the header`},
 			"a hash":         {strings.Replace(text, strings.TrimSuffix(lines[first], "}\n"), strings.TrimSuffix(lines[first], "}\n")+`,"hash":"`+strings.Repeat("ab", 32)+`"`, 1), `slot 0 of the log "units" is redacted: true`},
 			"none":           {strings.Replace(strings.Join(lines[:first], ""), `"unitsLog"`, `"unitsLag"`, 1), `line 1: the header names no log of units`},
 		} {
@@ -267,10 +267,10 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 		unproven     string
 		err          string
 	}{
-		"no key":      {sealed: key, unproven: "what the units are: they are encrypted"},
-		"another key": {sealed: key, with: mustKey(t, 2), err: "the units in the file are encrypted with the key " + key.ID()},
-		"public":      {with: key, err: "the file has no units that are encrypted"},
-		"redacted":    {sealed: key, redact: true, unproven: "what the units are: they are secret, and were left out"},
+		"no key":      {sealed: key, unproven: "the payloads of the units: they are encrypted"},
+		"another key": {sealed: key, with: mustKey(t, 2), err: "the units in the file are encrypted with key " + key.ID()},
+		"public":      {with: key, err: "the file has no encrypted units"},
+		"redacted":    {sealed: key, redact: true, unproven: "the payloads of the units: they are secret, and were left out"},
 	} {
 		_, lines := payloadExport(t, c.sealed, func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 			if c.redact {

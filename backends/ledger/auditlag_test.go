@@ -67,7 +67,7 @@ func unseen(problem string) bool {
 	return slices.Contains([]string{"shard 1 has no log", "shard 1 has 1 generation, 2 were applied"}, problem)
 }
 
-// So it reads the log of units again.
+// So the new owner reads the log of units again.
 func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
 	w, _ := payloadExport(t, nil, func(*ledger.World, *payload.Reader, *bytes.Buffer) error { return nil })
 	synctest.Test(t, func(t *testing.T) {

@@ -94,7 +94,7 @@ func TestAuditOfBadPackets(t *testing.T) {
 			op := w.Roots()
 			op.GetSealed().Refund = 1
 			w.Say(op)
-		}, want: "the sale was sealed with a refund of 0.01, and "},
+		}, want: "the sale was sealed with a refund of 0.01, but "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ledger.PacketsWorld(t, c.change)

@@ -41,7 +41,7 @@ func TestAuditOfSharedPayments(t *testing.T) {
 	}
 	want([]string{})
 	settle(0, func(d *ledger.Draft, claim func(int) ledger.Claim) { d.Late(claim(2), "own 0") })
-	owed := fmt.Sprintf(`payment "own 0" is owed back for claim %s, and has bought claim %s: pay it back once, less what it has bought`,
+	owed := fmt.Sprintf(`payment "own 0" is owed back for claim %s and has bought claim %s: pay back, once, only the part that bought nothing`,
 		w.Shards[0].Claim(2).ID(0), w.Shards[0].Claim(0).ID(0))
 	want([]string{owed})
 
@@ -52,13 +52,13 @@ func TestAuditOfSharedPayments(t *testing.T) {
 		ids = append(ids, w.Shards[shard].Claim(3).ID(shard))
 	}
 	slices.Sort(ids)
-	owed = fmt.Sprintf(`payment "own 0" is owed back for claim %s, and has bought 3 claims (%s, %s, %s): pay it back once, less what it has bought`,
+	owed = fmt.Sprintf(`payment "own 0" is owed back for claim %s and has bought 3 claims (%s, %s, %s): pay back, once, only the part that bought nothing`,
 		w.Shards[0].Claim(2).ID(0), ids[0], ids[1], ids[2])
-	want([]string{owed}, fmt.Sprintf(`payment "own 0" has bought 3 claims (%s, %s, %s), and a payment buys one: refund the others`, ids[0], ids[1], ids[2]))
+	want([]string{owed}, fmt.Sprintf(`payment "own 0" has bought 3 claims (%s, %s, %s), but a payment buys one claim: refund the others`, ids[0], ids[1], ids[2]))
 
 	for shard := range 2 {
 		settle(shard, func(d *ledger.Draft, claim func(int) ledger.Claim) { d.Refund(claim(3), "ada", "not paid", false) })
 	}
-	want([]string{fmt.Sprintf(`payment "own 0" is owed back for claim %s, and has bought claim %s: pay it back once, less what it has bought`,
+	want([]string{fmt.Sprintf(`payment "own 0" is owed back for claim %s and has bought claim %s: pay back, once, only the part that bought nothing`,
 		w.Shards[0].Claim(2).ID(0), w.Shards[0].Claim(0).ID(0))})
 }

@@ -58,7 +58,7 @@ func (c *chain) decode(entry []byte) (*pb.Commit, error) {
 
 func (c *chain) follows(commit *pb.Commit) error {
 	if commit.GetTimeUs() < c.timeUs && !owns(commit) {
-		return c.corrupt("its time lies before the slot before it")
+		return c.corrupt("its time is before that of the previous slot")
 	}
 	return nil
 }

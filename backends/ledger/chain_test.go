@@ -44,7 +44,7 @@ func TestChainBreaks(t *testing.T) {
 		"cut off":          {testLog, [][]byte{whole[0], whole[1][:len(whole[1])-1]}, "slot 1: does not decode"},
 		"empty":            {testLog, [][]byte{{}}, "slot 0: does not follow"},
 		"of another log":   {"00/0123456789abcdef/1", whole, "slot 0: does not follow"},
-		"time runs back":   {testLog, [][]byte{whole[0], whole[1], late}, "slot 2: its time lies before"},
+		"time runs back":   {testLog, [][]byte{whole[0], whole[1], late}, "slot 2: its time is before"},
 		"noise":            {testLog, [][]byte{whole[0], []byte("noise")}, "slot 1: does not decode"},
 		"a log's own name": {testLog, [][]byte{[]byte(testLog)}, "slot 0: does not decode"},
 	} {

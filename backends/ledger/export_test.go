@@ -366,7 +366,7 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 	for want, altered := range map[string]string{
 		fmt.Sprintf("line %d of the export", claims+2): insert(lines[claims]),
 		"line 1 of the export":                         strings.Replace(string(file), "test", "tset", 1),
-		"goes on behind its end":                       string(file) + "{}\n",
+		"continues after its end":                      string(file) + "{}\n",
 		fmt.Sprintf("ends in line %d", len(lines)-1):   strings.TrimSuffix(string(file), "\n"),
 	} {
 		err := export.Check(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil)

@@ -123,7 +123,7 @@ func Stuck(log string, fold Folder, last Reply) error {
 		return fmt.Errorf("reading log %s: %w", log, last.Err)
 	}
 	head, _ := ParseHead(last.Head) // the Writer has parsed it
-	return fmt.Errorf("%w: log %s: it ends before slot %d and its head is that of slot %d: a slot was lost", ErrCorrupt, log, fold.Next(), head.Slot)
+	return fmt.Errorf("%w: log %s: it ends before slot %d, but its head is of slot %d: a slot was lost", ErrCorrupt, log, fold.Next(), head.Slot)
 }
 
 // LoadSale folds a sale's own log, and every shard of its present run as LoadShards does.

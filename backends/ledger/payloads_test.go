@@ -174,8 +174,8 @@ func TestPayloadThatCannotBeRead(t *testing.T) {
 		unit int64
 		want string
 	}{
-		"another key":    {other, 1, "and this one is " + mustKey(t, 2).ID()},
-		"no key":         {none, 1, "there is no key"},
+		"another key":    {other, 1, "not with the given key " + mustKey(t, 2).ID()},
+		"no key":         {none, 1, "no key is given"},
 		"not stored":     {w.reader(), 2, "it is not stored"},
 		"of no plan":     {w.reader(), 3, "no plan has added it"},
 		"a plan unheard": {payload.NewReader(w.logs, ledger.TestUID, w.key), 1, "no plan has added it"},
@@ -235,7 +235,7 @@ func TestAuditMissesPayloads(t *testing.T) {
 	log := w.fold
 	r, _ := audit.NewRecount("test", ledger.TestUID, 1, ledger.NewState)
 	r.Payloads(log, []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 3}}, {ledger.Hash{3}, ledger.Range{4, 2}}, {ledger.Hash{4}, ledger.Range{6, 2}}})
-	want := []string{"units [3] are in the sale, and what they are is not stored", "units [6-7] are in the sale, and what they are is not stored"}
+	want := []string{"units [3] are in the sale, but their payloads are not stored", "units [6-7] are in the sale, but their payloads are not stored"}
 	if !slices.Equal(r.Problems, want) {
 		t.Errorf("problems are %q", r.Problems)
 	}

@@ -30,7 +30,7 @@ func TestExportRedacted(t *testing.T) {
 	if err != nil || !a.OK || a.Sold != 4 || a.Users != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if !strings.Contains(strings.Join(unproven, "\n"), "the keys in them are redacted") {
+	if !strings.Contains(strings.Join(unproven, "\n"), "their keys are redacted") {
 		t.Errorf("it says that it proves all but %q", unproven)
 	}
 	lines := exportLines(to.Bytes())

@@ -232,7 +232,7 @@ func (n *Node) votesFrom(name string) time.Time {
 // Vote is quorum.Node's.
 func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
-		return quorum.BallotReply{}, fmt.Errorf("%s: a lease of %v; it must be longer than nothing and at most %v", n.name, b.TTL, quorum.MaxTTL)
+		return quorum.BallotReply{}, fmt.Errorf("%s: a lease of %v; it must be above 0 and at most %v", n.name, b.TTL, quorum.MaxTTL)
 	}
 	b.Asks = slices.Clone(b.Asks)
 	return serve(ctx, n, OpVote, func() (quorum.BallotReply, error) { return n.vote(b), nil })

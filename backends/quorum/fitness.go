@@ -85,5 +85,5 @@ func MedianOff(nodes []NodeInfo) (time.Duration, bool) {
 
 // String returns the fault as commands print it.
 func (f Fault) String() string {
-	return fmt.Sprintf("lock node %s is not set up as it must be: %s", f.Node, f.Why)
+	return fmt.Sprintf("lock node %s is misconfigured: %s", f.Node, f.Why)
 }

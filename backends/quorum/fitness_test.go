@@ -25,12 +25,12 @@ func TestJudge(t *testing.T) {
 	}{
 		"all is well":        {[]quorum.NodeInfo{a, b, c}, nil},
 		"none answers":       {[]quorum.NodeInfo{with(a, fails), with(b, fails)}, nil},
-		"one evicts":         {[]quorum.NodeInfo{a, with(b, evicts), c}, []string{"lock node b is not set up as it must be: " + unfit}},
-		"one evicts, failed": {[]quorum.NodeInfo{with(a, evicts), with(a, fails), with(b, func(n *quorum.NodeInfo) { evicts(n); fails(n) })}, []string{"lock node a is not set up as it must be: " + unfit, "lock node b is not set up as it must be: " + unfit}},
-		"one server twice":   {[]quorum.NodeInfo{a, b, with(c, func(n *quorum.NodeInfo) { n.Info.RunID = b.Info.RunID })}, []string{"lock node c is not set up as it must be: It is the same server as b. Name each server once."}},
+		"one evicts":         {[]quorum.NodeInfo{a, with(b, evicts), c}, []string{"lock node b is misconfigured: " + unfit}},
+		"one evicts, failed": {[]quorum.NodeInfo{with(a, evicts), with(a, fails), with(b, func(n *quorum.NodeInfo) { evicts(n); fails(n) })}, []string{"lock node a is misconfigured: " + unfit, "lock node b is misconfigured: " + unfit}},
+		"one server twice":   {[]quorum.NodeInfo{a, b, with(c, func(n *quorum.NodeInfo) { n.Info.RunID = b.Info.RunID })}, []string{"lock node c is misconfigured: It is the same server as b. Name each server once."}},
 		"as far as may be":   {[]quorum.NodeInfo{a, node("b", quorum.MaxTTL), node("c", 0), node("d", -quorum.MaxTTL)}, nil},
-		"ahead":              {[]quorum.NodeInfo{a, node("b", -quorum.MaxTTL-time.Millisecond), c}, []string{"lock node b is not set up as it must be: Its clock is 10s ahead of the median of the nodes' clocks. Set it right."}},
-		"behind":             {[]quorum.NodeInfo{a, b, node("c", 90*time.Second+400*time.Millisecond)}, []string{"lock node c is not set up as it must be: Its clock is 1m30s behind the median of the nodes' clocks. Set it right."}},
+		"ahead":              {[]quorum.NodeInfo{a, node("b", -quorum.MaxTTL-time.Millisecond), c}, []string{"lock node b is misconfigured: Its clock is 10s ahead of the median of the nodes' clocks. Set it right."}},
+		"behind":             {[]quorum.NodeInfo{a, b, node("c", 90*time.Second+400*time.Millisecond)}, []string{"lock node c is misconfigured: Its clock is 1m30s behind the median of the nodes' clocks. Set it right."}},
 		"a clock not known":  {[]quorum.NodeInfo{a, with(node("b", time.Hour), fails), c}, nil},
 	} {
 		var got []string

@@ -184,7 +184,7 @@ const (
 )
 
 // ErrRoomFull is returned by Meet for a member beyond MaxMembers.
-var ErrRoomFull = errors.New("the room has its 1,000 members already; those that are gone leave it by themselves within their ttl")
+var ErrRoomFull = errors.New("the room is full with 1,000 members; dead members expire within their ttl")
 
 // Check returns an error if the node must not accept the member for a ttl.
 func (m Member) Check(ttl time.Duration) error {

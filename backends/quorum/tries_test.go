@@ -369,7 +369,7 @@ func TestTries(t *testing.T) {
 				wantText(t, h.told(quorum.Refused)[0].Cause, want)
 			}
 		},
-		"keys are valid to the last nanosecond, and no longer": func(t *testing.T) {
+		"keys are valid to the last nanosecondinstead of": func(t *testing.T) {
 			h := newHand(t, 1, false)
 			h.acquire("a")
 			h.votes(0, "y")

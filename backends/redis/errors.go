@@ -21,19 +21,19 @@ import (
 var (
 	ErrAway      error = trouble{"away", "nothing answers at this address; start the server, or correct spec.redis.nodes"}
 	ErrSilent    error = trouble{"timeout", "it did not answer in time; it may be stopped, overloaded or cut off"}
-	ErrHungUp    error = trouble{"hung_up", "the connection broke off; if it always does, see whether spec.redis.tls is what the server wants"}
-	ErrTLS       error = trouble{"tls", "there is no TLS with it; check spec.redis.tls, and that this machine trusts the server's certificate (SSL_CERT_FILE names further authorities)"}
-	ErrLogin     error = denial{trouble{"login", "it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"}}
-	ErrForbidden error = denial{trouble{"forbidden", "its user lacks a right; by ACL SETUSER, give it those that docs/security.md names (" + Rights + "; for lists also " + ListRights + ")"}}
-	ErrProtected error = denial{trouble{"protected", "it takes connections from its own host only; give it a password, or turn off its protected-mode"}}
-	ErrCrowded   error = trouble{"crowded", "it has no connection free; raise its maxclients, or look for clients that leave theirs open"}
-	ErrLoading   error = trouble{"loading", "it is still loading its data from disk; it answers when it has"}
-	ErrReplica   error = trouble{"replica", "it is a replica and cannot be written; name a server of its own in spec.redis.nodes"}
+	ErrHungUp    error = trouble{"hung_up", "the connection broke; if it always does, check whether spec.redis.tls fits the server"}
+	ErrTLS       error = trouble{"tls", "the TLS handshake failed; check spec.redis.tls, and that this machine trusts the server's certificate (SSL_CERT_FILE names further authorities)"}
+	ErrLogin     error = denial{trouble{"login", "it refuses the username or password; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"}}
+	ErrForbidden error = denial{trouble{"forbidden", "the Redis user lacks a right; grant those of docs/security.md with ACL SETUSER (" + Rights + "; for lists also " + ListRights + ")"}}
+	ErrProtected error = denial{trouble{"protected", "it accepts connections from its own host only; set a password, or turn off protected-mode"}}
+	ErrCrowded   error = trouble{"crowded", "it has no free connection; raise maxclients, or look for clients that do not close theirs"}
+	ErrLoading   error = trouble{"loading", "it is still loading its data from disk; wait until it has finished"}
+	ErrReplica   error = trouble{"replica", "it is a replica and cannot be written; name a standalone server in spec.redis.nodes"}
 	ErrCluster   error = trouble{"cluster", "it belongs to a Redis Cluster; name standalone servers in spec.redis.nodes"}
-	ErrBusy      error = trouble{"busy", "a script of another client has kept it busy for long; end that with SCRIPT KILL"}
-	ErrFull      error = trouble{"full", "it has used up its maxmemory; raise that, or give locks and lists a server of their own"}
-	ErrUnsaved   error = trouble{"unsaved", "it takes no writes because it could not save its data; see its log, or turn off its snapshots (CONFIG SET save \"\")"}
-	ErrForeign   error = trouble{"foreign", "another program keeps something else under a key of ours; give locks and lists a server of their own"}
+	ErrBusy      error = trouble{"busy", "a long script of another client blocks it; end that with SCRIPT KILL"}
+	ErrFull      error = trouble{"full", "it has reached maxmemory; raise that, or use a separate server for locks and lists"}
+	ErrUnsaved   error = trouble{"unsaved", "it refuses writes because it could not save its data; check its log, or turn off its snapshots (CONFIG SET save \"\")"}
+	ErrForeign   error = trouble{"foreign", "another program stores other data under a key of salectl; use a separate server for locks and lists"}
 	ErrUnset     error = trouble{"unset", "an environment variable is not set"}
 	ErrClosed    error = trouble{"closed", "the handle is closed"}
 )
@@ -118,7 +118,7 @@ func (n *Node) tell(err error) error {
 func (n *Node) words(err error) string {
 	words, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	if n.secret != "" && strings.Contains(words, n.secret) {
-		return "its words have the password in them"
+		return "its message contains the password"
 	}
 	return words
 }

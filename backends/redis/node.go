@@ -42,10 +42,10 @@ func unfit(mode, role, master, policy string) string {
 		reasons = append(reasons, "It belongs to a Redis Cluster, where one script cannot write all leases: name a standalone server instead.")
 	}
 	if role == "slave" {
-		reasons = append(reasons, fmt.Sprintf("It is a replica of %s, and cannot be written: name a server of its own instead.", master))
+		reasons = append(reasons, fmt.Sprintf("It is a replica of %s, and cannot be written: name a standalone server instead.", master))
 	}
 	if policy != "" && policy != "noeviction" {
-		reasons = append(reasons, fmt.Sprintf("Its maxmemory-policy is %s, so that it may drop leases before they run out: set it to noeviction, by CONFIG SET and in redis.conf.", policy))
+		reasons = append(reasons, fmt.Sprintf("Its maxmemory-policy is %s, which may evict leases before they expire: set noeviction, by CONFIG SET and in redis.conf.", policy))
 	}
 	return strings.Join(reasons, " ")
 }
@@ -93,7 +93,7 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 // ballot returns the keys and arguments of the vote script.
 func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
-		return nil, nil, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.address, b.TTL, quorum.MaxTTL)
+		return nil, nil, fmt.Errorf("lock node %s: a lease of %v; it must be above 0 and at most %v", n.address, b.TTL, quorum.MaxTTL)
 	}
 	keys = append(make([]string, 0, 1+len(b.Asks)), b.Marker)
 	args = append(make([]any, 0, 3+5*len(b.Asks)), milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept))

@@ -80,7 +80,7 @@ type answer struct {
 }
 
 // errAnswer is the error of a server whose scripts return another form than Redis's.
-var errAnswer = errors.New("the server's answer does not have the form that the script gives it; is it a Redis?")
+var errAnswer = errors.New("the server's answer does not have the form of the script's result; is it a Redis?")
 
 // end returns an error unless all items were read and had the expected form.
 func (a *answer) end() error {

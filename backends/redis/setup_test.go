@@ -24,8 +24,8 @@ func TestUnfit(t *testing.T) {
 		want []string // parts of it, in this order
 	}{
 		"plain":    {nil, nil},
-		"eviction": {[]string{"--maxmemory-policy", "allkeys-lru"}, []string{"allkeys-lru", "set it to noeviction"}},
-		"replica":  {[]string{"--replicaof", "127.0.0.1 1"}, []string{"replica of 127.0.0.1:1", "name a server of its own"}},
+		"eviction": {[]string{"--maxmemory-policy", "allkeys-lru"}, []string{"allkeys-lru", "set noeviction"}},
+		"replica":  {[]string{"--replicaof", "127.0.0.1 1"}, []string{"replica of 127.0.0.1:1", "name a standalone server"}},
 		"cluster":  {[]string{"--cluster-enabled", "yes"}, []string{"Redis Cluster", "name a standalone server"}},
 		"both": {[]string{"--replicaof", "127.0.0.1 1", "--maxmemory-policy", "volatile-ttl"},
 			[]string{"replica of", "volatile-ttl"}},

@@ -113,11 +113,11 @@ func holdingOn(locks []HeldBy, node string) quorum.Holding {
 func nowText(was, is quorum.Holding) string {
 	switch {
 	case is.Token == "":
-		return "it was given back, or ran out"
+		return "it was released, or has expired"
 	case is.Token == was.Token:
-		return holderName(is) + " has renewed it, so it lives"
+		return holderName(is) + " has renewed it, so it is alive"
 	}
-	return holderName(is) + " has got it"
+	return holderName(is) + " has acquired it"
 }
 
 // remedy describes how to break a lock whose holder has renewed it.
@@ -126,10 +126,10 @@ func (r *Broken) remedy(lock HeldBy) string {
 	case len(r.Changed) == 0:
 		return "" // lock nodes fail, and the answer names them
 	case r.asked:
-		return fmt.Sprintf("It was renewed while the question was open, so %s is alive: end that process, or run this again with --yes, "+
-			"which leaves no time for a renewal and takes the lock from a process that works under it.", lock.Holder)
+		return fmt.Sprintf("The lock was renewed while the question was open, so %s is alive: end that process, or repeat the command with --yes, "+
+			"which does not wait for an answer and takes the lock from a working process.", lock.Holder)
 	}
-	return fmt.Sprintf("It was renewed at that very moment, so %s is alive: end that process, or run this again.", lock.Holder)
+	return fmt.Sprintf("The lock was renewed at that moment, so %s is alive: end that process, or repeat the command.", lock.Holder)
 }
 
 // Err returns an error if a holder that was read may still have the lock, with its remedy, or
@@ -148,7 +148,7 @@ func (r *Broken) Err() (remedy string, err error) {
 		case still > 0:
 			return r.remedy(lock), exit(ExitLost, "%s is not broken: %s still has it on %d of %s", r.ID, lock.Holder, still, spec.Count(r.Nodes, "lock node"))
 		default:
-			return "", exit(ExitMayBeHeld, "%s may still be held: too few lock nodes could be asked; run it again when they can", r.ID)
+			return "", exit(ExitMayBeHeld, "%s may still be held: too few lock nodes answered; repeat the command when they do", r.ID)
 		}
 	}
 	if len(r.Removed) == 0 {

@@ -126,7 +126,7 @@ func send(cmd *exec.Cmd, s os.Signal) { _ = cmd.Process.Signal(s) }
 func (g guard) lost(when string) error {
 	why := context.Cause(g.lease.Context())
 	if why == nil {
-		why = errors.New("this process stood still for too long")
+		why = errors.New("this process was suspended for too long")
 	}
 	var failure *quorum.Failure
 	if errors.As(why, &failure) {

@@ -197,7 +197,7 @@ func (h *heard) delay() {
 		return
 	}
 	h.delayed = true
-	h.say(fmt.Sprintf("lock nodes that are new to named locks, or lost their memory, vote after %s: there is no majority before", quorum.MaxTTL))
+	h.say(fmt.Sprintf("lock nodes that are new to named locks, or lost their memory, vote after %s: until then there is no majority", quorum.MaxTTL))
 }
 
 // refusal returns the error of a lock that was not acquired, after the last attempt.

@@ -166,7 +166,7 @@ func mdShorten(sections []mdSection, texts []string, room int) string {
 		least[i] = mdLength(s.write(0))
 		rest += least[i]
 	}
-	lacks := "\n**This is cut to what a comment may have.** "
+	lacks := "\n**This comment is shortened to the maximum size.** "
 	general := false
 	var whole, partly []string
 	for i, s := range sections {
@@ -189,7 +189,7 @@ func mdShorten(sections []mdSection, texts []string, room int) string {
 		texts[i], room = text, room-length
 	}
 	if general {
-		lacks += "Not all that is of no one sale is told. "
+		lacks += "General notes are incomplete. "
 	}
 	return lacks + mdSales("Left out as a whole", whole) + mdSales("Without their resources", partly)
 }

@@ -48,13 +48,13 @@ func TestMarkdownIsCut(t *testing.T) {
 		wrong []string
 	}{
 		"one":               {many(1, 3), false, nil, nil},
-		"many problems":     {nil, true, []string{"Not all that is of no one sale is told. "}, problems(1000)},
-		"problems and more": {many(400, 3), true, []string{"Not all that is of no one sale is told. ", "Left out as a whole: "}, problems(200)},
+		"many problems":     {nil, true, []string{"General notes are incomplete. "}, problems(1000)},
+		"problems and more": {many(400, 3), true, []string{"General notes are incomplete. ", "Sales left out: "}, problems(200)},
 		"a large one":       {many(1, 5000), true, []string{" more lines\n```\n\n</details>\n"}, nil},
 		"some":              {many(8, 30), false, nil, nil},
 		"so many in part":   {many(60, 30), true, []string{"Without their resources: `sale-with-"}, nil},
-		"too many":          {many(400, 1), true, []string{"Left out as a whole: `sale-with-", " more. ", "Without their resources: `"}, nil},
-		"thousands of them": {many(4000, 1), true, []string{"Left out as a whole: `sale-with-", " more sales.\n"}, nil},
+		"too many":          {many(400, 1), true, []string{"Sales left out: `sale-with-", " more. ", "Without their resources: `"}, nil},
+		"thousands of them": {many(4000, 1), true, []string{"Sales left out: `sale-with-", " more sales.\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewPage("", "salectl plan")
@@ -70,7 +70,7 @@ func TestMarkdownIsCut(t *testing.T) {
 				t.Error("it ends within a block")
 			}
 			if cut := strings.Contains(text, "**This is cut") && strings.HasSuffix(text, "`salectl plan` prints all.\n"); cut != test.cut {
-				t.Errorf("it says that it is cut: %v; it ends with %s", cut, text[max(0, len(text)-300):])
+				t.Errorf("it reports the phase cut: %v; it ends with %s", cut, text[max(0, len(text)-300):])
 			}
 			for _, what := range test.says {
 				if !strings.Contains(text, what) {

@@ -113,7 +113,7 @@ func (g *Page) Text(most int) string {
 			section("", func(int) string { return NothingToDo(part.plan) + "\n\n" })
 		}
 		if part.trouble == "" && !part.plan.Empty() {
-			foot = "Claims do not touch a plan. Whatever else changes a sale before its plan is carried out makes the plan stale: it is refused then, with exit code 5, and nothing is changed.\n"
+			foot = "Claims do not affect a plan. Any other change of a sale makes its plan stale: apply and destroy then refuse it with exit code 5 and change nothing.\n"
 		}
 	}
 	for _, u := range g.strays {
@@ -260,9 +260,9 @@ func noticed(plan *planner.Plan) string {
 		}
 	}
 	if plan.Kind == planner.KindDestroy {
-		return "- Nothing: the sale has ended, and what it has left behind is removed.\n"
+		return "- Nothing: the sale has ended, and its remains are deleted.\n"
 	}
-	return fmt.Sprintf("- What generation %d has declared, where it is not in force yet.\n", plan.Generation)
+	return fmt.Sprintf("- The declaration of generation %d comes into force on the remaining shards.\n", plan.Generation)
 }
 
 // mdPhase formats a phase in a sentence. A saved plan may have any text as its phase.

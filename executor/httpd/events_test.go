@@ -255,7 +255,7 @@ func TestEvents(t *testing.T) {
 	refused(t, v.url+"/v1/sales/none/events", 404, "no_such_sale")
 	refused(t, v.url+"/v1/sales/other/events", 404, "There is nothing at this path")
 	refused(t, url+"/more", 404, "There is nothing at this path")
-	refused(t, url, 403, "Web pages of other sites may not do this.", "Sec-Fetch-Site", "cross-site")
+	refused(t, url, 403, "Web pages of other sites may not send this request.", "Sec-Fetch-Site", "cross-site")
 	if r, err := v.client.Post(url, "application/json", nil); err != nil || r.StatusCode != 405 {
 		t.Errorf("POST: %v, %v", r, err)
 	} else {
@@ -320,21 +320,21 @@ func TestEventsNeedARight(t *testing.T) {
 	if h := refused(t, url, 401, "Send a token"); h.Get("WWW-Authenticate") != "Bearer" {
 		t.Errorf("%v", h)
 	}
-	h := refused(t, url, 403, "The token has not the right to follow", "Authorization", "Bearer shop")
+	h := refused(t, url, 403, "This request needs a token with the right follow", "Authorization", "Bearer shop")
 	if got := h.Get("WWW-Authenticate"); got != `Bearer error="insufficient_scope", scope="follow"` {
 		t.Errorf("%s", got)
 	}
 	for _, path := range []string{"", "/users/ada", "/claims/0-1-0"} {
 		refused(t, v.url+"/v1/sales/movie"+path, 403, "Forbidden", "Authorization", "Bearer books")
 	}
-	refused(t, v.url+"/v1/sales", 403, "The token has not the right to claim", "Authorization", "Bearer books")
+	refused(t, v.url+"/v1/sales", 403, "This request needs a token with the right claim", "Authorization", "Bearer books")
 	hear(t, url, "Authorization", "Bearer ops").until(resolvedLine)
 	l := hear(t, url, "Authorization", "Bearer books")
 	l.until(`"type":"salectl.shard.generation"`)
 	l.until(`"type":"salectl.shard.generation"`)
 	l.until(":\n") // nothing is left to be told
 	rewrite(t, tokens, "ops\n")
-	l.until(": the token does not permit to follow any more")
+	l.until(": the token has lost the right follow")
 	if rest, err := io.ReadAll(l.lines); err != nil || strings.TrimSpace(string(rest)) != "" {
 		t.Errorf("then there is %q, %v", rest, err)
 	}
@@ -367,7 +367,7 @@ func TestFollowersAreBounded(t *testing.T) {
 	}
 	l := hear(t, v.url+eventsPath)
 	l.until(resolvedLine)
-	h := refused(t, v.url+eventsPath, 503, "This process has 1 followers already")
+	h := refused(t, v.url+eventsPath, 503, "This process has 1 followers")
 	if h.Get("Retry-After") != "5" {
 		t.Errorf("%v", h)
 	}
@@ -435,7 +435,7 @@ func TestFollowersLeave(t *testing.T) {
 			sale.sells(t, 1, "later-2")
 		}
 	}
-	l.until(": the server goes down: go on at another process of the sale")
+	l.until(": the server shuts down: continue at another process of the sale")
 	if rest, err := io.ReadAll(l.lines); err != nil || strings.TrimSpace(string(rest)) != "" {
 		t.Errorf("then there is %q, %v", rest, err)
 	}
@@ -473,7 +473,7 @@ func eventsOverHTTP2(t *testing.T) {
 	sale.sells(t, 0, "ada")
 	l.until("ada")
 	v.end()
-	l.until(": the server goes down: go on at another process of the sale")
+	l.until(": the server shuts down: continue at another process of the sale")
 	if <-v.done; v.err != nil {
 		t.Errorf("the server ends with %v", v.err)
 	}
@@ -553,7 +553,7 @@ func TestEventsWithoutAStore(t *testing.T) {
 	l.until(resolvedLine)
 	l.until(":\n")
 	store.is.Store(true)
-	l.until(": the ledger cannot be read, which is tried again\n")
+	l.until(": the ledger cannot be read, retrying\n")
 	l.until(":\n")
 	if _, lag := s.feeds.Lag(s.sales()["movie"].feed); lag <= 0 {
 		t.Errorf("it lags by %v", lag)

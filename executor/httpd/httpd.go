@@ -237,7 +237,7 @@ func (server *Server) goingDown() bool { return server.draining.Load() || server
 // unready returns the reason why some shard of a sale cannot sell, or "".
 func (server *Server) unready(sale *sale) string {
 	if server.goingDown() {
-		return "the server is going down"
+		return "the server is shutting down"
 	}
 	if err := sale.Ready(); err != nil {
 		return err.Error()

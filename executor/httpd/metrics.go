@@ -32,10 +32,10 @@ func newMetrics() *metrics {
 			"Claims answered over HTTP, by outcome. An accepted claim asked again counts as replayed.", "outcome"),
 		duration: histogram("salectl_http_claim_duration_seconds", "Time from a claim's headers to its answer."),
 		settlements: counter("salectl_http_settlements_total",
-			"Claims that were to be confirmed, extended, cancelled or refunded over HTTP, by the outcome. What had been done before counts as replayed.", "how", "outcome"),
+			"Settlements of claims over HTTP, by outcome. A repeated one counts as replayed.", "how", "outcome"),
 		settling: histogram("salectl_http_settlement_duration_seconds", "Time from the headers of a confirm, extend, cancel or refund to its answer."),
 		webhooks: counter("salectl_http_webhooks_total",
-			"Messages of payment services, by the outcome for their claim. ignored: it is about none. rejected: the service did not send it, or it was not understood.", "outcome"),
+			"Messages of payment services, by the outcome of their claim. ignored: it concerns no claim. rejected: not signed by the service, or invalid.", "outcome"),
 		delivering: histogram("salectl_http_webhook_duration_seconds", "Time from the headers of a payment service's message to its answer."),
 	}
 }
@@ -109,8 +109,8 @@ var (
 	readyDesc     = prometheus.NewDesc("salectl_ready", "1 while this process can answer for every shard of the sale, as /readyz says.", []string{"sale"}, nil)
 	streamsDesc   = prometheus.NewDesc("salectl_http_streams", "Streams that are open. The claims that come over them count as those that come one by one.", []string{"sale"}, nil)
 	followersDesc = prometheus.NewDesc("salectl_feed_followers", "Programs that follow the feed of the sale here.", []string{"sale"}, nil)
-	feedLagDesc   = prometheus.NewDesc("salectl_feed_lag_seconds", "Of the follower that is furthest behind, how old the newest commit was that it was told when it was told, "+
-		"or how old is what it has not taken yet.", []string{"sale"}, nil)
+	feedLagDesc   = prometheus.NewDesc("salectl_feed_lag_seconds", "Lag of the slowest follower: age of the newest commit when it was delivered, "+
+		"or age of the oldest undelivered one.", []string{"sale"}, nil)
 	validFromDesc  = prometheus.NewDesc("salectl_tls_certificate_from_timestamp_seconds", "From when the certificate that the process shows is valid.", nil, nil)
 	validUntilDesc = prometheus.NewDesc("salectl_tls_certificate_until_timestamp_seconds", "Until when the certificate that the process shows is valid.", nil, nil)
 )

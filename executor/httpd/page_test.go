@@ -41,7 +41,7 @@ func TestPagesOverHTTP(t *testing.T) {
 			"?before=3-2-1":              {200, `"payment":"3-2-1 0"`},
 			"?limit=1":                   {200, `"payment":" 1"`},
 			"?limit=1000&before=%22a%22": {200, `"payment":"\"a\" 1000"`},
-			"?before=none":               {422, `"detail":"before: is no cursor of this list; `},
+			"?before=none":               {422, `"detail":"before: not a cursor of this list; `},
 			"?limit=0":                   {422, `"detail":"limit: must be from 1 to 1000"`},
 			"?limit=-1":                  {422, `"detail":"limit: must be from 1 to 1000"`},
 			"?limit=01":                  {422, `"detail":"limit: must be from 1 to 1000"`},
@@ -110,7 +110,7 @@ func TestPagesOverStreams(t *testing.T) {
 	}
 	for _, asks := range []string{`"user":"ada"`, `"find":"3-1234-56"`} {
 		said := raw(t, v, api.TypeLines, strings.NewReader(`{"id":1,"before":"none",`+asks+`}`+"\n"))
-		if !strings.Contains(said, `"detail":"before: is no cursor of this list; `) {
+		if !strings.Contains(said, `"detail":"before: not a cursor of this list; `) {
 			t.Errorf("%s before none: %s", asks, said)
 		}
 	}

@@ -180,7 +180,7 @@ func (server *Server) letIn(w http.ResponseWriter, r *http.Request, needs access
 		missing.Write(w)
 		return grant, false
 	case access.CrossOrigin(r):
-		wire.WriteForbidden(w, "Web pages of other sites may not do this.")
+		wire.WriteForbidden(w, "Web pages of other sites may not send this request.")
 		return grant, false
 	}
 	return grant, true
@@ -207,7 +207,7 @@ func (server *Server) writeNotServed(w http.ResponseWriter, name string) {
 	p := wire.ProblemOf(api.NoSuchSale)
 	if lack, declared := (*server.unserved.Load())[name]; declared && !lack.Absent {
 		p = wire.ProblemOf(api.Standby)
-		p.Detail = "This server is to serve the sale, and cannot yet; this request was not looked at. Ask again, here or at another process of the sale."
+		p.Detail = "This server cannot serve the sale yet; this request was not processed. Repeat it here, or at another process of the sale."
 	}
 	p.Write(w)
 }

@@ -44,10 +44,10 @@ func TestGetSale(t *testing.T) {
 		`{"name":"c:1","up":true,"since":"2026-11-11T12:00:00Z","votesFrom":"2026-11-11T12:00:10Z"}],` +
 		`"shards":[{"shard":1,"since":"2026-11-11T11:59:59Z","error":"too slow"}],` +
 		`"problems":[{"kind":"node_down","level":"warn","subject":"node","where":"b:1","since":"2026-11-11T11:59:00Z","message":"a lock node cannot be used","error":"connection refused"},` +
-		`{"kind":"peer_unreached","level":"warn","subject":"peer","where":"x:1","message":"another process of the sale is not reached: it has died, or the way to it is cut",` +
-		`"remedy":"if it runs, look at its --advertise and --token-file, and at the network"},` +
-		`{"kind":"shard_log_broken","level":"error","subject":"shards","where":"0-2,7","message":"a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",` +
-		`"error":"gone","remedy":"see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went"}]}`
+		`{"kind":"peer_unreached","level":"warn","subject":"peer","where":"x:1","message":"another process of the sale is not reached: it has died, or the network to it is cut",` +
+		`"remedy":"if it runs, check its --advertise and --token-file, and the network"},` +
+		`{"kind":"shard_log_broken","level":"error","subject":"shards","where":"0-2,7","message":"a shard's log is gone or damaged: its units are not sold, and its users' claims are not decided",` +
+		`"error":"gone","remedy":"run 'salectl plan' and 'salectl audit'; leave this process running, since it knows how far the log reached"}]}`
 	r := do(s.Admin(), http.MethodGet, "/v1/sales/movie", "", nil)
 	if got := text(t, r); r.StatusCode != 200 || got != want {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)
@@ -101,7 +101,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		`"shards":[{"shard":0,"since":"2026-11-11T12:00:00Z","error":"too slow"}],` +
 		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},{"address":"y:1","state":"serving","up":false,"assigned":1}],` +
 		`"owners":[{"shard":0,"owner":"x:1"}],"moves":[{"shard":1,"to":"x:1","stage":"takes"}],` +
-		`"problems":[{"kind":"payloads_unread","level":"warn","message":"what units are cannot be read: claims are sold, and their buyers have to ask again for it","error":"no such table"}]}`
+		`"problems":[{"kind":"payloads_unread","level":"warn","message":"payloads of units cannot be read: claims are sold, but buyers must repeat the request to get their payloads","error":"no such table"}]}`
 	for name, c := range map[string]struct {
 		at    http.Handler
 		token string

@@ -98,7 +98,7 @@ func (server *Server) serve(ctx context.Context, listener *access.Listener, inne
 	err := inner.Shutdown(bound)
 	if err != nil {
 		inner.Close()
-		err = fmt.Errorf("drain %s: requests were still under way after %s and have been cut off: %w", listener.Addr(), server.config.DrainTimeout, err)
+		err = fmt.Errorf("drain %s: requests that were still pending after %s were cut off: %w", listener.Addr(), server.config.DrainTimeout, err)
 	}
 	if serveErr := <-done; !errors.Is(serveErr, http.ErrServerClosed) {
 		err = errors.Join(err, serveErr)

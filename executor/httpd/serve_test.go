@@ -129,7 +129,7 @@ func TestDrain(t *testing.T) {
 
 	v.end()
 	<-v.closed
-	if r := do(admin, "GET", "/readyz", "", nil); r.StatusCode != 503 || !strings.Contains(text(t, r), "going down") {
+	if r := do(admin, "GET", "/readyz", "", nil); r.StatusCode != 503 || !strings.Contains(text(t, r), "shutting down") {
 		t.Errorf("readyz while draining: status %d", r.StatusCode)
 	}
 	if r := do(admin, "GET", "/healthz", "", nil); r.StatusCode != 200 {
@@ -313,7 +313,7 @@ func TestReadyBesideOver(t *testing.T) {
 	told(`{"ready":false,"sales":[{"sale":"circus","ready":false,"reason":"destroyed, too"},{"sale":"movie","ready":true},{"sale":"opera","ready":false,"reason":"run 2 is not applied"}]}`)
 	s.Declare(nil)
 	s.Retire()
-	told(`{"ready":false,"sales":[{"sale":"movie","ready":false,"reason":"the server is going down"},{"sale":"opera","ready":false,"reason":"the server is going down"}]}`)
+	told(`{"ready":false,"sales":[{"sale":"movie","ready":false,"reason":"the server is shutting down"},{"sale":"opera","ready":false,"reason":"the server is shutting down"}]}`)
 }
 
 // Who has a stream of a sale that is removed is told to go elsewhere; others are not.

@@ -122,9 +122,9 @@ func TestBadSettlements(t *testing.T) {
 		status     int
 		detail     string
 	}{
-		"no claim":          {"seven/cancel", `{}`, nil, 404, "No claim of this name"},
-		"an empty claim":    {"/cancel", `{}`, nil, 404, "No claim of this name"},
-		"a claim too many":  {"1-2-3-4/cancel", `{}`, nil, 404, "No claim of this name"},
+		"no claim":          {"seven/cancel", `{}`, nil, 404, "No accepted claim has this id"},
+		"an empty claim":    {"/cancel", `{}`, nil, 404, "No accepted claim has this id"},
+		"a claim too many":  {"1-2-3-4/cancel", `{}`, nil, 404, "No accepted claim has this id"},
 		"more than a way":   {"1-2-3/cancel/now", `{}`, nil, 404, "nothing at this path"},
 		"another way":       {"1-2-3/steal", `{}`, nil, 404, "nothing at this path"},
 		"no way":            {"1-2-3", `{}`, nil, 405, "This path takes GET"},
@@ -215,7 +215,7 @@ func TestSettlementTimesOut(t *testing.T) {
 		},
 	}}})
 	r := post(t, s, claimsPath+"/1-2-3/extend", "{}", nil)
-	if said := text(t, r); r.StatusCode != 503 || !strings.Contains(said, "Ask again: it is done once.") {
+	if said := text(t, r); r.StatusCode != 503 || !strings.Contains(said, "Repeat the request: it takes effect once.") {
 		t.Errorf("status %d, %s", r.StatusCode, said)
 	}
 }

@@ -105,10 +105,10 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 		t.Errorf("a cancel: %v", r)
 	}
 	for why, x := range map[string]*streampb.Settlement{
-		"admin address":         {Claim: id, How: "refund"},
-		"payment: missing":      {Claim: id, How: "confirm"},
-		`"ruin" is no way`:      {Claim: id, How: "ruin"},
-		"only a cancel or refu": {Claim: id, How: "extend", Who: "me"},
+		"admin address":                  {Claim: id, How: "refund"},
+		"payment: missing":               {Claim: id, How: "confirm"},
+		`"ruin" does not settle a claim`: {Claim: id, How: "ruin"},
+		"only a cancel or refu":          {Claim: id, How: "extend", Who: "me"},
 	} {
 		l.send(settle(3, x))
 		if a := l.hears().GetAnswer(); a.GetOutcome() != "bad_request" || !strings.Contains(a.Message, why) {

@@ -317,7 +317,7 @@ func TestClientLacksARight(t *testing.T) {
 			t.Errorf("stream %v: %+v", stream, a)
 		}
 		var unexpected *api.UnexpectedError
-		if !errors.As(err, &unexpected) || unexpected.StatusCode != 403 || !strings.HasSuffix(err.Error(), "answers 403 Forbidden: The token has not the right to confirm, which this request needs.") {
+		if !errors.As(err, &unexpected) || unexpected.StatusCode != 403 || !strings.HasSuffix(err.Error(), "answers 403 Forbidden: This request needs a token with the right confirm.") {
 			t.Errorf("stream %v: %v", stream, err)
 		}
 		if a, err := c.Settle(t.Context(), "1-2-3", api.Cancel, api.Settlement{}); err != nil || a.Attempts != 1 {

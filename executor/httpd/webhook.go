@@ -68,7 +68,7 @@ const (
 
 // errUnsigned reports that too many messages are being read.
 var errUnsigned = &payments.Rejection{Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
-	Detail: "Too many messages are being read; this one was not looked at. Send it again."}
+	Detail: "Too many messages are being processed; this one was not processed. Send it again."}
 
 // answerWebhook reports the result of the settlement. A sender treats 2xx as done, and repeats a
 // message after any other answer. So a final result is 200, even if the message has changed
@@ -78,7 +78,7 @@ func (sale *sale) answerWebhook(w http.ResponseWriter, r *http.Request, event *p
 	case row.Retry != api.Final:
 		p := wire.ProblemOf(answer.Outcome)
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, max(answer.RetryAfter, p.RetryAfter, time.Second)
-		p.Detail = "This message was not carried out, or nobody knows yet. Send it again: it is carried out once."
+		p.Detail = "This message was not processed, or its result is unknown. Repeat it: it takes effect once."
 		p.Write(w)
 	case answer.Claim.User == "": // no such claim, or no such sale
 		sale.refuse(w, answer)
@@ -102,7 +102,7 @@ func (sale *sale) rejectWebhook(w http.ResponseWriter, r *http.Request, err erro
 	case !is: // payments.ErrAway. Without an outcome, the process has just begun to serve.
 		return sale.answerWebhook(w, r, &payments.Event{}, &executor.Answer{Outcome: cmp.Or(sale.Status().Away, api.Standby)})
 	case rejection.Clock && sale.clockOff():
-		wire.WriteUnavailable(w, payments.UnreadyRetry, "This server knows that its clock is wrong, and cannot tell how old the message is. Send it again, here later or to another process of the sale.")
+		wire.WriteUnavailable(w, payments.UnreadyRetry, "The clock of this server is wrong, so it cannot verify the age of the message. Repeat it later, or at another process of the sale.")
 	default:
 		p := wire.NewProblem(rejection.Status, rejection.Detail)
 		p.RetryAfter = rejection.RetryAfter

@@ -116,8 +116,8 @@ func TestWebhook(t *testing.T) {
 	id := executor.ClaimID{Shard: 1, Slot: 2, Index: 3}
 	confirm := executor.Settlement{Claim: id, How: api.Confirm, Settlement: api.Settlement{Payment: "p1"}}
 	cancel := executor.Settlement{Claim: id, How: api.Cancel, Settlement: api.Settlement{Who: "payment webhook", Reason: `failure is true: event.type == "failed"`}}
-	const again = "Send it again: it is carried out once."
-	const unrecorded = `"detail":"No claim of this name was accepted. The payment bought nothing, and no ledger has it: pay it back.","outcome":"no_such_claim"`
+	const again = "Repeat it: it takes effect once."
+	const unrecorded = `"detail":"No accepted claim has this id. The payment bought nothing, and no ledger has it: pay it back.","outcome":"no_such_claim"`
 	for name, c := range map[string]struct {
 		body   string
 		want   executor.Settlement // none: the sale is not asked
@@ -141,13 +141,13 @@ func TestWebhook(t *testing.T) {
 		"no claim at all": {`{"type":"paid","claim":"seven","id":"p1"}`, executor.Settlement{}, executor.Answer{}, 404,
 			unrecorded, api.NoSuchClaim},
 		"no claim fails": {`{"type":"failed","claim":"seven"}`, executor.Settlement{}, executor.Answer{}, 404,
-			`"detail":"No claim of this name was accepted."`, api.NoSuchClaim},
+			`"detail":"No accepted claim has this id."`, api.NoSuchClaim},
 		"overloaded": {paid, confirm, executor.Answer{Outcome: api.Overloaded}, 503, again, api.Overloaded},
 		"unknown":    {paid, confirm, executor.Answer{Outcome: api.Unknown}, 503, again, api.Unknown},
 		"standby":    {paid, confirm, executor.Answer{Outcome: api.Standby}, 503, again, api.Standby},
 		"no quorum":  {paid, confirm, executor.Answer{Outcome: api.NoQuorum, RetryAfter: 7 * time.Second}, 503, again, api.NoQuorum},
 		"the end":    {paid, confirm, executor.Answer{Outcome: api.Closed, Message: "the sale has ended"}, 403, `"detail":"the sale has ended. The payment bought nothing, and no ledger has it: pay it back."`, api.Closed},
-		"odd":        {`{"type":"paid","id":"p1"}`, executor.Settlement{}, executor.Answer{}, 422, "the event is not as payment.webhook takes it to be: claim: no such key: claim", rejected},
+		"odd":        {`{"type":"paid","id":"p1"}`, executor.Settlement{}, executor.Answer{}, 422, "the event does not fit payment.webhook: claim: no such key: claim", rejected},
 		"too large": {strings.Repeat(" ", payments.MaxEvent+1), executor.Settlement{}, executor.Answer{}, 413,
 			"the body is too large; it may have at most 64 KiB", rejected},
 	} {
@@ -206,7 +206,7 @@ func TestWebhookIsGuarded(t *testing.T) {
 		said   string
 	}{
 		"no webhook": {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook = nil }, 404, "This sale takes no webhooks: its file has no payment.webhook."},
-		"no key":     {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook.SecretsEnv = "OTHER" }, 503, "its log says why"},
+		"no key":     {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook.SecretsEnv = "OTHER" }, 503, "its log has the reason"},
 		"standby": {func(s *toldSale, _ *Config) {
 			s.away, s.StatusFunc = true, func() executor.Status { return executor.Status{Away: api.Standby} }
 		}, 503, `"outcome":"standby"`},

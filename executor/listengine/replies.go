@@ -130,7 +130,7 @@ func (q *queue) requeueUnanswered(now clock.Now, ts []*request.Ticket, sent bool
 }
 
 // NodeSilent is the answer to a request that certainly got no unit from a node that does not reply.
-var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"}
+var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node with the units does not answer"}
 
 // answerBatch sets the answers to one batch of grabs at a time, in microseconds since 1970, and appends to answered the requests that need no commit.
 // The list's stream records each unit that the list gave now; with ack redis that is enough to answer.

@@ -52,27 +52,27 @@ func New(of *process.Machine, name string, now clock.Clock) *Metrics {
 	}
 	m := &Metrics{
 		of: of, clock: now, sale: sale,
-		vote: prometheus.NewHistogramVec(options("salectl_vote_seconds", "How long a lock node took to vote, or was waited for."), []string{"node"}),
-		Grab: prometheus.NewHistogramVec(options("salectl_grab_seconds", "How long a node took to give units from its lists, or was waited for."), []string{"node"}),
+		vote: prometheus.NewHistogramVec(options("salectl_vote_seconds", "Duration of a lock node's vote, or of the wait for it."), []string{"node"}),
+		Grab: prometheus.NewHistogramVec(options("salectl_grab_seconds", "Duration of a node's grabs, or of the wait for them."), []string{"node"}),
 		ends: prometheus.NewCounterVec(counted("salectl_appends_total",
-			"What became of appends: committed, taken by another, unknown until read back, resent."), []string{"outcome"}),
-		Sessions: prometheus.NewCounterVec(counted("salectl_shard_sessions_total", "Times this process began or stopped to have a shard's machine run."), []string{"event"}),
+			"Appends by result: committed, taken by another, unknown until read back, resent."), []string{"outcome"}),
+		Sessions: prometheus.NewCounterVec(counted("salectl_shard_sessions_total", "Sessions of shards that this process began or ended."), []string{"event"}),
 		Rules: prometheus.NewCounterVec(counted("salectl_rule_findings_total",
 			"Claims that did not satisfy a rule, by rule and result: denied, missing_attribute, too_costly, "+
-				"evaluation_failed; the same behind audit_ where the rule only counts, and behind priority_ for the queue; "+
-				"not_checked where what rules read could not be read."), []string{"rule", "result"}),
+				"evaluation_failed; with the prefix audit_ if the rule only counts, and priority_ for the queue; "+
+				"not_checked if the data that rules read was unavailable."), []string{"rule", "result"}),
 		Moves: prometheus.NewCounterVec(counted("salectl_moves_total", "Shards that this process has given to another, and taken from one."), []string{"event"}),
 		Handover: prometheus.NewHistogram(options("salectl_handover_seconds",
-			"From the word of a shard's owner that it has freed the lease for this process until this one decides claims.")),
+			"From the notice that a shard's owner has released the lease for this process until this process decides claims.")),
 	}
 	m.Shards = Shards{
-		Append:    prometheus.NewHistogram(options("salectl_append_seconds", "How long a shard's append took to return.")),
-		Queue:     prometheus.NewHistogram(options("salectl_queue_seconds", "From queue to answer, of the request of a batch that waited longest.")),
+		Append:    prometheus.NewHistogram(options("salectl_append_seconds", "Duration of a shard's append.")),
+		Queue:     prometheus.NewHistogram(options("salectl_queue_seconds", "Longest time from queue to answer in each batch.")),
 		committed: m.ends.WithLabelValues("committed"), taken: m.ends.WithLabelValues("taken"),
 		unknown: m.ends.WithLabelValues("unknown"), resent: m.ends.WithLabelValues("resent"),
 		fills: prometheus.NewCounter(counted("salectl_list_fills_total", "Times a shard's list was filled from the ledger.")),
 		voids: prometheus.NewCounter(counted("salectl_void_grabs_total",
-			"Grabs that the ledger could not take: a node had given what was somebody else's by then.")),
+			"Grabs that the ledger could not take, because it had given the units or the user's share otherwise.")),
 	}
 	for _, event := range []string{"begun", "ended"} {
 		m.Sessions.WithLabelValues(event)

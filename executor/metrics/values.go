@@ -117,10 +117,10 @@ func (r *reading) sale(to sink) {
 	if l := h.Logged; l.Phase != "" {
 		to.gauge("salectl_sale_info", "1, with the uid of the sale's run.", 1, "uid", l.UID)
 		to.gauge("salectl_sale_shards", "Shards of the sale: its lockCount.", float64(l.Shards))
-		to.gauge("salectl_sale_generation", "The newest generation: how often what the sale declares was applied.", float64(l.Generation))
+		to.gauge("salectl_sale_generation", "Number of the newest generation.", float64(l.Generation))
 		to.gauge("salectl_sale_user_limit_units", "Units that one user may have: perUserLimit.", float64(l.PerUser))
-		to.time("salectl_sale_opens_timestamp_seconds", "When the sale opens; no value where it has no such hour.", l.OpensAt)
-		to.time("salectl_sale_closes_timestamp_seconds", "When the sale ends; no value where it has no such hour.", l.ClosesAt)
+		to.time("salectl_sale_opens_timestamp_seconds", "Time when the sale opens; no value without opensAt.", l.OpensAt)
+		to.time("salectl_sale_closes_timestamp_seconds", "Time when the sale ends; no value without closesAt.", l.ClosesAt)
 	}
 	// A shard that no peer reports as its own may be served by a process that this one does not reach.
 	if r.status.Away == "" && !slices.Contains(h.Held, false) {
@@ -149,7 +149,7 @@ func (r *reading) units(to sink) {
 	to.gauge("salectl_sale_available_units", "Units for sale.", float64(sum.Available))
 	to.gauge("salectl_sale_held_units", "Units in claims that are held until they are paid.", float64(sum.Held))
 	to.gauge("salectl_sale_sold_units", "Units sold.", float64(sum.Sold))
-	to.gauge("salectl_sale_moving_units", "Units on their way from one shard to another.", float64(sum.InFlight))
+	to.gauge("salectl_sale_moving_units", "Units in transfer between shards.", float64(sum.InFlight))
 	if drawn != nil {
 		to.gauge("salectl_sale_entries", "Entries of a draw, also those that have won.", float64(drawn.Entries))
 	}
@@ -230,7 +230,7 @@ func (v *shardSums) add(of *shard.Shard) {
 // collect sends the metrics of the shards of this process.
 func (v *shardSums) collect(to sink) {
 	to.gauge("salectl_owned_shards", "Shards that this process may append to.", float64(v.owned))
-	to.gauge("salectl_stalled_shards", "Shards for which the store does not answer, or not clearly.", float64(v.stalled))
+	to.gauge("salectl_stalled_shards", "Shards for which the store does not answer, or leaves the result open.", float64(v.stalled))
 	to.time("salectl_stalled_since_timestamp_seconds",
 		"When the shard began to stall that has stalled for longest; no value while none does.", v.stalledSince)
 	to.gauge("salectl_queue_depth", "Requests that wait on shards of this process.", float64(v.queue))
@@ -259,8 +259,8 @@ func (v *shardSums) collect(to sink) {
 // peers sends the metrics of the processes of the sale, and of the requests between them.
 func (r *reading) peers(to sink) {
 	for outcome, n := range map[string]uint64{"answered": r.answered, "not_owner": r.bounced, "lost": r.lost} {
-		to.count("salectl_forwards_total", "Requests that this process passed on to others, by what came of it: answered, "+
-			"not_owner (it is passed on again), lost (the link was cut; it is asked again).", float64(n), "outcome", outcome)
+		to.count("salectl_forwards_total", "Requests that this process forwarded, by result: answered, "+
+			"not_owner (forwarded again), lost (the link was cut; sent again).", float64(n), "outcome", outcome)
 	}
 	up, states := 0, map[string]int{api.ProcessServing: 0, api.ProcessStandby: 0, api.ProcessDraining: 0, api.ProcessUnable: 0}
 	for _, x := range r.health.Members {
@@ -294,7 +294,7 @@ func (r *reading) nodes(to sink) {
 		to.gauge("salectl_lock_quorum", "1 while a majority of the lock nodes votes.", one(!r.health.NoMajority))
 	}
 	to.gauge("salectl_clock_offset_seconds",
-		"By how much this host's clock is ahead of the median of the lock nodes', while that is too much to sell; else 0.",
+		"Seconds that this host's clock is ahead of the median of the lock nodes' clocks, while that prevents selling; else 0.",
 		r.health.ClockOff.Seconds())
 }
 
@@ -311,7 +311,7 @@ func (r *reading) locks(to sink) {
 	to.count("salectl_leases_lost_total", "Leases of shards that were lost.", float64(s.Lost))
 	to.count("salectl_lock_forced_releases_total",
 		"Holders without a sign of life that were removed because they blocked this process.", float64(s.Forced))
-	to.count("salectl_lock_repairs_total", "Keys without an end, or with one too far, that lock nodes gave one.", float64(s.Repaired))
-	to.count("salectl_lock_acquire_seconds_total", "From asking for leases until they were held, in sum.", s.Acquiring.Seconds())
-	to.count("salectl_lock_wait_seconds_total", "The part of it that was before the tries that won.", s.Waited.Seconds())
+	to.count("salectl_lock_repairs_total", "Keys whose missing or excessive expiry lock nodes corrected.", float64(s.Repaired))
+	to.count("salectl_lock_acquire_seconds_total", "Total time from requesting leases until they were held.", s.Acquiring.Seconds())
+	to.count("salectl_lock_wait_seconds_total", "Part of that time before the successful tries.", s.Waited.Seconds())
 }

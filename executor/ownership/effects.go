@@ -66,11 +66,11 @@ type Outgoing struct {
 // Causes of the end of a session or of the ownership of a shard.
 var (
 	errNotLive  = errors.New("the sale's run has ended")
-	errLost     = errors.New("the sale's log is gone, of a run that has not ended")
-	ErrDraining = errors.New("the process is going down")
+	errLost     = errors.New("the log of a run that has not ended is gone")
+	ErrDraining = errors.New("the process is shutting down")
 	errClock    = errors.New("this host's clock is off the lock nodes' clocks")
-	errGiven    = errors.New("another process is to own the shard")
-	errIsolated = errors.New("this process reaches few of the others, which reach each other")
+	errGiven    = errors.New("the shard is assigned to another process")
+	errIsolated = errors.New("this process is isolated from the other processes")
 )
 
 // TooLate is the halt of a drain that was not complete in time.

@@ -613,7 +613,7 @@ func TestOwnerCannotServe(t *testing.T) {
 		"a declaration that cannot be read": {func(p *pb.Planned) { p.Spec = []byte("{") }, nil, "generation 1 of sale owned: "},
 		"lists that it was not told of": {
 			nil, func(c *Config) { c.Lists = []string{"a:1", "b:2"} },
-			"it was applied with engine ledger and lists on [], and this process was told of lists on [a:1 b:2]; see that the file says what was applied",
+			"it was applied with engine ledger and lists on [], but this process was started with lists on [a:1 b:2]; restart it with a file that has what was applied",
 		},
 		"a red packet without a seed": {
 			func(p *pb.Planned) {

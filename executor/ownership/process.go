@@ -98,7 +98,7 @@ func (cfg *Config) servable(declared spec.Sale) error {
 		nodes = declared.Redis.Nodes
 	}
 	if !slices.Equal(nodes, cfg.Lists) {
-		return fmt.Errorf("it was applied with engine %s and lists on [%s], and this process was told of lists on [%s]; see that the file says what was applied",
+		return fmt.Errorf("it was applied with engine %s and lists on [%s], but this process was started with lists on [%s]; restart it with a file that has what was applied",
 			declared.Engine, strings.Join(nodes, " "), strings.Join(cfg.Lists, " "))
 	}
 	return nil

@@ -66,17 +66,17 @@ func (m *Machine) Absent() request.Answer {
 	case m.log.missing != nil:
 		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", m.log.missing.Run, m.log.missing.UID)}
 	case m.log.sale.Next() < m.log.seen: // a buyer who learns that the sale has ended does not ask again
-		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
+		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the store returned less of the sale's log than before: it answers with old data"}
 	case m.log.sale.Generation() == 0:
 		return request.Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}
 	case m.log.sale.Destroyed():
 		return request.Answer{Outcome: api.NoSuchSale, Message: "the sale is destroyed"}
 	case m.log.sale.Sealed() != nil:
-		return request.Answer{Outcome: api.Closed, Message: "the sale has ended; what became of every claim stands in its export"}
+		return request.Answer{Outcome: api.Closed, Message: "the sale has ended; its export has every claim"}
 	case m.log.sale.Applied() == 0:
 		return request.Answer{Outcome: api.NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
 	case m.clock.off != 0:
-		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "this host's clock is wrong: another process is to serve the sale"}
+		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "this host's clock is wrong: another process must serve the sale"}
 	case m.silent:
 		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
 	case m.log.readErr != nil:
@@ -88,7 +88,7 @@ func (m *Machine) Absent() request.Answer {
 	if m.peers.isolatedSince != 0 {
 		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: errIsolated.Error()}
 	}
-	return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
+	return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no reachable process owns the shard, or this process is taking it over"}
 }
 
 // idle returns why no process may own shards, or "" if one may. The reason is standby: of all
@@ -184,7 +184,7 @@ func (h *handover) moving(now clock.Now) (all []api.Move) {
 }
 
 // Unread is the message for claims that are undecided because the ledger does not answer.
-const Unread = "the ledger does not answer; this request was not looked at"
+const Unread = "the ledger does not answer; this request was not processed"
 
 // Operable reports whether operators can command this process: it takes part in the sale.
 func (m *Machine) Operable() bool {

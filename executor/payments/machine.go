@@ -300,7 +300,7 @@ func (m *Machine) logFailures(now clock.Now) {
 	if u, err := url.Parse(m.check.Address(spec.CheckedClaim{})); err == nil {
 		host = u.Host
 	}
-	m.logger.Warn("the payment service gives no answer that can be used", "sale", m.sale.Sale(), "host", host,
+	m.logger.Warn("the payment service gives no usable answer", "sale", m.sale.Sale(), "host", host,
 		"since", m.health.Since.UTC().Format(time.RFC3339), "why", m.health.Error, "watched", len(m.schedule.watches),
-		"remedy", "holds expire unless it answers in time: see to it, or confirm by hand")
+		"remedy", "holds expire unless it answers in time: repair the service, or confirm payments manually")
 }

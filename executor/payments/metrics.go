@@ -25,16 +25,16 @@ func newMetrics(name string, watching func() (n int, oldest time.Duration)) *met
 		watching: watching,
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "salectl_payment_checks_total", ConstLabels: sale,
-			Help: "Requests to the payment service, by what came of them.",
+			Help: "Requests to the payment service, by result.",
 		}, []string{"result"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "salectl_payment_check_seconds", ConstLabels: sale,
-			Help:    "How long the payment service took to answer, or was waited for.",
+			Help:    "Duration of the payment service's answers, or of the wait for them.",
 			Buckets: prometheus.ExponentialBuckets(1e-3, 2, 15), // 1 ms to 16 s
 		}),
 		settlements: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "salectl_payment_settlements_total", ConstLabels: sale,
-			Help: "Claims that were to be confirmed or cancelled by what the payment service has answered, by the outcome.",
+			Help: "Confirms and cancels by answers of the payment service, by outcome.",
 		}, []string{"how", "outcome"}),
 	}
 	gauge := func(name, help string, read func(n int, oldest time.Duration) float64) prometheus.GaugeFunc {
@@ -42,7 +42,7 @@ func newMetrics(name string, watching func() (n int, oldest time.Duration)) *met
 	}
 	m.watched = gauge("salectl_payment_watched", "Claims about which the payment service is asked.",
 		func(n int, _ time.Duration) float64 { return float64(n) })
-	m.oldest = gauge("salectl_payment_oldest_unanswered_seconds", "For how long the payment service has given no answer to one of them, at most.",
+	m.oldest = gauge("salectl_payment_oldest_unanswered_seconds", "Longest time without an answer of the payment service about one of them.",
 		func(_ int, oldest time.Duration) float64 { return oldest.Seconds() })
 	for _, r := range results {
 		m.checks.WithLabelValues(string(r))

@@ -73,7 +73,7 @@ func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 	case token == "":
 		return nil, missing(sale, "payment.check.tokenEnv", c.TokenEnv, "the payment service's bearer token")
 	case strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) || r == ' ' }):
-		return nil, fmt.Errorf("sale %s: the environment variable %s, which payment.check.tokenEnv names, is no bearer token: it must be one word of visible ASCII",
+		return nil, fmt.Errorf("sale %s: the environment variable %s, which payment.check.tokenEnv names, is not a bearer token: it must be one word of visible ASCII",
 			sale.Name, c.TokenEnv)
 	}
 	c.token = token
@@ -124,7 +124,7 @@ func parseKeys(text string) ([][]byte, error) {
 			return nil, fmt.Errorf("key %d is no base64 behind %s", i+1, keyPrefix)
 		}
 		if len(key) < minKey || len(key) > maxKey {
-			return nil, fmt.Errorf("key %d has %d bytes, and should have %d to %d", i+1, len(key), minKey, maxKey)
+			return nil, fmt.Errorf("key %d has %d bytes; keys have %d to %d", i+1, len(key), minKey, maxKey)
 		}
 		keys = append(keys, key)
 	}

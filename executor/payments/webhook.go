@@ -55,7 +55,7 @@ func (r *Rejection) Error() string { return r.Detail }
 var (
 	ErrNoWebhook = &Rejection{Status: http.StatusNotFound, Detail: "This sale takes no webhooks: its file has no payment.webhook."}
 	ErrUnready   = &Rejection{Status: http.StatusServiceUnavailable, RetryAfter: UnreadyRetry,
-		Detail: "This server cannot read messages of the payment service now; its log says why. Send it again later."}
+		Detail: "This server cannot verify messages of the payment service now; its log has the reason. Repeat the message later."}
 )
 
 // UnreadyRetry is the RetryAfter of a server without a usable key or clock.
@@ -109,7 +109,7 @@ func (w *Webhook) current() (*webhook, error) {
 	if w.declared == nil || !reflect.DeepEqual(*w.declared, declared) {
 		w.declared = &declared
 		if w.webhook, w.err = newWebhook(declared, w.env); w.err != nil {
-			w.logger.Error("webhooks of payments are not taken", "sale", declared.Name, "why", w.err)
+			w.logger.Error("payment webhooks are rejected", "sale", declared.Name, "why", w.err)
 		}
 	}
 	switch {
@@ -187,7 +187,7 @@ func (w *webhook) read(body []byte) (Event, error) {
 	told := &rules.PredicateInput{Event: event, Sale: w.sale.Name, Run: w.sale.Run}
 	e, err := w.decide(told, webhookWho)
 	if err != nil { // the expressions cannot evaluate it
-		return Event{}, &Rejection{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf("the event is not as payment.webhook takes it to be: %v", err)}
+		return Event{}, &Rejection{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf("the event does not fit payment.webhook: %v", err)}
 	}
 	return e, nil
 }

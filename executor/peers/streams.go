@@ -78,7 +78,7 @@ func (l *link) Forward(e ForwardedRequest) bool { return l.send(EncodeRequest(e)
 func (l *link) Update(t *ownership.PeerUpdate) bool {
 	all, err := EncodeUpdate(t, streampb.MaxMessage)
 	if err != nil {
-		l.log.Error("what another process of the sale is to be told cannot be sent", "peer", l.conn.Address(), "why", err)
+		l.log.Error("a message to another process of the sale cannot be sent", "peer", l.conn.Address(), "why", err)
 		return false
 	}
 	return l.send(all...)
@@ -104,7 +104,7 @@ type refusals struct {
 
 func (r *refusals) tell(address, why string) {
 	if last, _ := r.by.Swap(address, why); last != why {
-		r.log.Warn("another process of the sale takes no link from this one", "peer", address, "why", why)
+		r.log.Warn("another process of the sale refuses a link from this one", "peer", address, "why", why)
 	}
 }
 
@@ -125,7 +125,7 @@ func refusal(err error) string {
 	return ""
 }
 
-var errPlain = errors.New("it speaks no TLS, and this process shows its token over TLS alone: start it with --tls-cert and --tls-key")
+var errPlain = errors.New("it does not use TLS, but this process sends its token over TLS only: start it with --tls-cert and --tls-key")
 
 // received handles a reply of the peer.
 func (l *link) received(r *streampb.Reply) {
@@ -166,7 +166,7 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 	heard = func(r *streampb.Request) bool {
 		err := ReceiveRequest(r, func(e ForwardedRequest) { v.Serve(ctx, e) }, func(t *ownership.PeerUpdate) { v.Update(ctx, t) })
 		if err != nil {
-			h.Log.Warn("a peer says what cannot be read", "sale", sale, "peer", hello.GetAddress(), "why", err)
+			h.Log.Warn("a peer sent an unreadable message", "sale", sale, "peer", hello.GetAddress(), "why", err)
 		}
 		return !v.Over()
 	}

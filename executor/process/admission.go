@@ -132,7 +132,7 @@ func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 		*a = t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead})
 		return nil
 	case r.Chooses() && len(t.batchers) > 0:
-		*a = request.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}
+		*a = request.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: claim a quantity only"}
 		return nil
 	}
 	var by *request.Admittance

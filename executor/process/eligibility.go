@@ -58,10 +58,10 @@ func compileRules(d spec.Sale, applied string) (*rules.Set, error) {
 		return nil, fmt.Errorf("the rules of sale %s cannot be compiled: %w", d.Name, err)
 	}
 	if set == nil {
-		return nil, fmt.Errorf("the sale %s declares no rules, and %x was applied: serve with the version that applied them", d.Name, applied)
+		return nil, fmt.Errorf("the sale %s declares no rules, but %x was applied: use the version of salectl that applied them", d.Name, applied)
 	}
 	if hash := set.Hash(); string(hash[:]) != applied {
-		return nil, fmt.Errorf("the rules of sale %s are %v, and %x was applied: serve with the version that applied them", d.Name, hash, applied)
+		return nil, fmt.Errorf("the rules of sale %s are %v, but %x was applied: use the version of salectl that applied them", d.Name, hash, applied)
 	}
 	return set, nil
 }
@@ -135,7 +135,7 @@ func (s *userSource) opened(now clock.Now) (*openUsers, error) {
 	case u != nil:
 		return u, nil
 	case s.open == nil:
-		return nil, errors.New("this process was not told where users are found")
+		return nil, errors.New("this process has no source of users")
 	case s.err != nil && now.Mono < s.tried+openAgainAfter:
 		return nil, s.err
 	}
@@ -146,7 +146,7 @@ func (s *userSource) opened(now clock.Now) (*openUsers, error) {
 	}
 	s.ready.Store(u)
 	if s.ended.Load() { // meanwhile
-		return nil, errors.Join(errors.New("this process serves the sale no more"), s.end())
+		return nil, errors.Join(errors.New("this process no longer serves the sale"), s.end())
 	}
 	return u, nil
 }

@@ -245,7 +245,7 @@ func TestRulesOfAnotherHash(t *testing.T) {
 	saletest.Replan(t, w.logs, "stepped", func(p *pb.Planned) { p.Settings.Rules[0]++ })
 	w.serve()
 	w.want(w.claim("ann", "1"), "not_checked")
-	if why := w.s.p.RulesProblem(); !strings.Contains(why, "was applied: serve with") {
+	if why := w.s.p.RulesProblem(); !strings.Contains(why, "was applied: use") {
 		t.Error(why)
 	}
 	if _, err := process.CompileRules(spec.Sale{Name: "tickets"}, "rules"); err == nil || !strings.Contains(err.Error(), "declares no rules") {

@@ -307,7 +307,7 @@ func TestListedLateReply(t *testing.T) {
 	}
 	hears := func(t *testing.T, ann *listedAsk) {
 		t.Helper()
-		if a := ann.want(t, api.NoQuorum); a.Message != "the node has lost it; ask again" {
+		if a := ann.want(t, api.NoQuorum); a.Message != "the node has lost it; repeat the request" {
 			t.Errorf("%+v", a)
 		}
 	}

@@ -23,7 +23,7 @@ func (w *paidWorld) read(seen *HoldsSeen) (holds []Hold, anew bool) {
 	}
 }
 
-// Each hold is read once, with its release, by whoever serves the sale.
+// Each hold is read once, with its release, by the serving process the sale.
 func TestNewHolds(t *testing.T) {
 	w := newPaidWorld(t, new(pb.Payment), 2, 2)
 	var seen HoldsSeen

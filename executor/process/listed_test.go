@@ -214,7 +214,7 @@ func TestListedNodeForgets(t *testing.T) {
 	other := p.ask("bob", "1") // finds out
 	p.lets()
 	w.pass(time.Second)
-	if a := lost.want(t, api.NoQuorum); a.Message != "the node has lost it; ask again" || a.RetryAfter == 0 {
+	if a := lost.want(t, api.NoQuorum); a.Message != "the node has lost it; repeat the request" || a.RetryAfter == 0 {
 		t.Errorf("%+v", a)
 	}
 	if w.has("ann") {

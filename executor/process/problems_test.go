@@ -73,7 +73,7 @@ func TestNodeWatch(t *testing.T) {
 			n[0].Ahead = -time.Hour
 			w.report(process.NodeProblems(n))
 			w.report(process.NodeProblems(n))
-			w.told(`msg="the clock of a lock node is wrong" node=a:1 why="it is ahead by -1h0m0s" remedy="set it right; hours are judged by this process's clock"`)
+			w.told(`msg="the clock of a lock node is wrong" node=a:1 why="it is ahead by -1h0m0s" remedy="correct it; hours are compared with this process's clock"`)
 			n[0].Ahead = time.Second
 			w.report(process.NodeProblems(n))
 			w.told(`msg="the clock of a lock node is right again" node=a:1`)
@@ -163,18 +163,18 @@ func TestPeerProblems(t *testing.T) {
 	look()
 	w.told()
 	w.pass(1)
-	const remedy = `remedy="if it runs, look at its --advertise and --token-file, and at the network"`
-	const away = `msg="another process of the sale is not reached: it has died, or the way to it is cut" peer=%s ` + remedy
+	const remedy = `remedy="if it runs, check its --advertise and --token-file, and the network"`
+	const away = `msg="another process of the sale is not reached: it has died, or the network to it is cut" peer=%s ` + remedy
 	for range 2 { // the second time it is known
 		look()
 	}
 	w.told(fmt.Sprintf(away, "c:1"))
 	r.Peers[1].Up, r.Isolated, r.Reached = true, true, 1
 	look()
-	const reached = `msg="another process of the sale is reached again, or has left it" peer=`
+	const reached = `msg="another process of the sale is reached again, or no longer serves it" peer=`
 	w.told(reached+"c:1", `msg="this process reaches fewer than half of the processes of the sale, while others reach each other: `+
-		`it takes no shards, and gives up its own after a ttl of that" advertises=a:1`+
-		` why="it reaches 0 of 2 others, and the ttl is 3s" remedy="look at its --advertise and --token-file, and at the network"`)
+		`it takes no shards, and releases its own after a ttl" advertises=a:1`+
+		` why="it reaches 0 of 2 others, and the ttl is 3s" remedy="check its --advertise and --token-file, and the network"`)
 	r.Isolated, r.Reached = false, 3
 	look()
 	w.told(`msg="this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more" advertises=a:1`)

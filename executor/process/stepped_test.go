@@ -34,7 +34,7 @@ func sellOut(t *testing.T, seed uint64, inTheMidst func(one *steppedProcess)) st
 	return hex.EncodeToString(w.trace.Sum(nil))
 }
 
-// Whatever befalls one of two processes, each buyer is answered and the stock is sold, to the
+// Whatever befalls one of two processes, each buyer is answered but the stock is sold, to the
 // last unit and no further; and a seed repeats all of it.
 func TestSteppedSellsOut(t *testing.T) {
 	for name, inTheMidst := range map[string]func(*steppedProcess){

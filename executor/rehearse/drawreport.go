@@ -90,12 +90,12 @@ func (w *drawn) retries() (n int) {
 // writeText adds the rows of the text report.
 func (r *Draw) writeText(row func(name, format string, args ...any)) {
 	n := spec.Grouped[int]
-	row("entries", "%s of %s, in %.2f s; %s refused for a second one, %s sent again and told the same",
+	row("entries", "%s of %s, in %.2f s; %s refused for a second one, %s repeated with the same answer",
 		n(r.Entries), spec.Count(r.Users, "user"), r.EnterSeconds, n(r.SecondEntries), n(r.SameAnswer))
 	row("reveal", "took %.2f s; %s", r.RevealSeconds, spec.Count(r.Ranks, "rank"))
-	row("winners", "%s, the last told %.2f s after the reveal", n(r.Winners), r.WinnersToldSeconds)
+	row("winners", "%s, the last answered %.2f s after the reveal", n(r.Winners), r.WinnersToldSeconds)
 	if r.Substitutes > 0 {
-		row("substitutes", "%s followed, the last told %.2f s after the reveal; %s came to nothing",
+		row("substitutes", "%s followed, the last answered %.2f s after the reveal; %s came to nothing",
 			n(r.Substitutes), r.SubstitutesToldSeconds, spec.Count(r.Lapsed, "award"))
 	} else {
 		row("substitutes", "none followed; %s came to nothing", spec.Count(r.Lapsed, "award"))

@@ -141,7 +141,7 @@ func (j *judge) owes(v *play, s *step) {
 	switch {
 	case s.payment == "":
 	case !s.refundDue:
-		j.violated("payment %s of claim %s bought nothing (%s), and nobody says that it is owed back", s.payment, v.claim.ID, s.Outcome)
+		j.violated("payment %s of claim %s bought nothing (%s), but no answer reports it as owed back", s.payment, v.claim.ID, s.Outcome)
 	case !slices.Contains(v.owed, s.payment):
 		v.owed = append(v.owed, s.payment)
 	}
@@ -320,14 +320,14 @@ func (r *Report) Compare(books []api.Claim) {
 		b := &books[i]
 		has[b.ID] = b
 		if j.byID[b.ID] == nil && !j.unresolved {
-			j.violated("the ledger has claim %s of %s, and nobody was told of it", b.ID, b.User)
+			j.violated("the ledger has claim %s of %s, but no answer reported it", b.ID, b.User)
 		}
 	}
 	for _, v := range j.plays {
 		if b := has[v.claim.ID]; b != nil {
 			j.booked(v, b)
 		} else {
-			j.violated("%s was given claim %s, and the ledger does not have it", v.key, v.claim.ID)
+			j.violated("%s was given claim %s, but the ledger does not have it", v.key, v.claim.ID)
 		}
 	}
 	r.tell()
@@ -357,7 +357,7 @@ func (j *judge) booked(v *play, b *api.Claim) {
 		case !bought && !owed && !open:
 			j.violated("payment %s for claim %s has bought nothing, and is not owed back", s.payment, b.ID)
 		case !open && v.state != api.Unknown && bought != (v.paid == s.payment):
-			j.violated("payment %s for claim %s was told otherwise: in the ledger %q has bought it", s.payment, b.ID, b.Payment)
+			j.violated("payment %s for claim %s had another answer: in the ledger %q has bought it", s.payment, b.ID, b.Payment)
 		}
 	}
 }

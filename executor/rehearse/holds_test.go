@@ -61,7 +61,7 @@ func TestJudgeOfHoldsIsFair(t *testing.T) {
 		"paid in the grace":              {plays: []*play{holding("a/1", is(1050, 1090, paid, "p", api.Sold, 1))}},
 		"too late by its answer's time":  {plays: []*play{holding("a/1", is(1050, 1100, paid, "p", api.Expired).due())}},
 		"expired in the grace":           {plays: []*play{holding("a/1", is(1050, 1099, paid, "p", api.Expired).due())}, want: "has expired at"},
-		"expired, nothing owed":          {plays: []*play{holding("a/1", is(1200, 1210, paid, "p", api.Expired))}, want: "nobody says that it is owed back"},
+		"expired, nothing owed":          {plays: []*play{holding("a/1", is(1200, 1210, paid, "p", api.Expired))}, want: "no answer reports it as owed back"},
 		"paid late, and sold":            {plays: []*play{holding("a/1", is(1200, 1210, paid, "p", api.Sold, 1))}},
 		"paid late, other units":         {plays: []*play{holding("a/1", is(1200, 1210, paid, "p", api.Sold, 7))}},
 		"paid late, fewer units":         {plays: []*play{holding("a/1", is(1200, 1210, paid, "p", api.Sold))}, want: "and has [] when it is paid"},

@@ -193,7 +193,7 @@ func (j *judge) wholeSale(records []record) {
 			least = 1
 		}
 		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+least <= j.c.PerUserLimit {
-			j.violated("%s was told that the limit is reached, but has %s, wanted %d, and may have %d", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
+			j.violated("%s was told that the limit is reached, but has %s, wanted %d, at most %d are allowed", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func measures() []threshold.Metric {
 		{Name: "sold", Of: "stock", Says: "units that buyers were told of, and that they have at the end"},
 		{Name: "given", Of: requests, Says: "claims that were accepted, each once"},
 		{Name: "refused", Of: requests, Says: "claims that were refused for whatever reason"},
-		{Name: "errors", Of: requests, Says: "claims without a decision: unknown, overloaded, answers that are none of this API, and the like"},
+		{Name: "errors", Of: requests, Says: "claims without a decision: unknown, overloaded, foreign answers and similar"},
 		{Name: "inversions_sold_out", Of: "given", Says: "claims that were given units although a request that was sent earlier, for no more, was told sold_out"},
 		{Name: "largest_inversion_sold_out", Kind: threshold.Duration, Says: "by how much later at most one of those was sent"},
 		{Name: "inversions_none_now", Of: "given", Says: "claims that were given units although a request that was sent earlier, for no more, was told none_now; where claims are paid, 0"},

@@ -28,7 +28,7 @@ func TestJudgeOfParts(t *testing.T) {
 			wanting(3, 3, at(0, 1, "a/1", 201, "sold", 1, 2)), wanting(3, 3, at(0, 1, "b/1", 201, "sold", 3)),
 			wanting(3, 0, at(2, 3, "c/1", 409, "sold_out")),
 		}},
-		"the limit is not reached": {want: "but has 1 unit, wanted 2, and may have 2", records: []record{
+		"the limit is not reached": {want: "but has 1 unit, wanted 2, at most 2 are allowed", records: []record{
 			at(0, 1, "a/1", 201, "sold", 1), wanting(2, 0, at(2, 3, "a/2", 409, "limit_reached")),
 		}},
 		"more than the limit": {want: "a has 3 units, the limit is 2", records: []record{

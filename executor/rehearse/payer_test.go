@@ -131,7 +131,7 @@ func TestBrokenPaidShops(t *testing.T) {
 			c.Units = slices.Clone(s.in(api.Held)[0].Units)
 		})}, "and was given to"},
 		"sells at once":           {&paidShop{lie: once("", isNew, func(_ *paidShop, c *paidClaim, _ *int, _ *api.Problem) { c.Outcome = api.Sold })}, "claims are held until they are paid"},
-		"forgets whom it owes":    {&paidShop{lie: once(api.Confirm, refused, func(_ *paidShop, _ *paidClaim, _ *int, said *api.Problem) { said.RefundDue = false })}, "nobody says that it is owed back"},
+		"forgets whom it owes":    {&paidShop{lie: once(api.Confirm, refused, func(_ *paidShop, _ *paidClaim, _ *int, said *api.Problem) { said.RefundDue = false })}, "no answer reports it as owed back"},
 		"does not know a payment": {&paidShop{terms: long, lie: once(api.Confirm, done, says(api.Cancelled))}, "and to confirm"},
 		"keeps what is cancelled": {&paidShop{lie: once(api.Cancel, done, says(api.NotHeld))}, "and to cancel"},
 		"does not refund":         {&paidShop{lie: once(api.Refund, done, says(api.NotSold))}, "and to refund"},
@@ -194,7 +194,7 @@ func TestFalseBooks(t *testing.T) {
 	}{
 		"nothing":                   {each, func(*api.Claim) {}, ""},
 		"a claim is another's":      {each, func(b *api.Claim) { b.User = "somebody" }, "in the ledger it is somebody's"},
-		"a claim has another name":  {each, func(b *api.Claim) { b.ID = "9-9-9" }, "nobody was told of it"},
+		"a claim has another name":  {each, func(b *api.Claim) { b.ID = "9-9-9" }, "no answer reported it"},
 		"a claim is missing":        {each, func(b *api.Claim) { b.ID = "9-9-9" }, "the ledger does not have it"},
 		"other units":               {in(api.Sold, false), func(b *api.Claim) { b.Units = []int64{4711} }, "in the ledger it is"},
 		"what is sold is held":      {in(api.Sold, false), func(b *api.Claim) { b.Outcome = api.Held }, "is sold, and in the ledger it is held"},
@@ -204,7 +204,7 @@ func TestFalseBooks(t *testing.T) {
 		"a debt is lost":            {in(api.Sold, true), func(b *api.Claim) { b.RefundDue = nil }, "has bought nothing, and is not owed back"},
 		"a payment counts twice":    {in(api.Sold, false), func(b *api.Claim) { b.RefundDue = []string{b.Payment} }, "is owed back all the same"},
 		"another payment has bought": {in(api.Sold, true), func(b *api.Claim) { b.Payment, b.RefundDue = b.RefundDue[0], []string{b.Payment} },
-			"was told otherwise"},
+			"had another answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			books := s.books()

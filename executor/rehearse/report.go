@@ -16,7 +16,7 @@ import (
 )
 
 // ErrViolated reports that buyers saw a broken promise.
-var ErrViolated = errors.New("the answers break what was promised to buyers")
+var ErrViolated = errors.New("the answers break promises to buyers")
 
 // maxViolations is the maximum number of violations in a report. A broken sale may cause thousands;
 // the first ones suffice.

@@ -82,7 +82,7 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked
 		clear(k.told)
 	}
 	if err != nil {
-		k.tell("", "the sale files cannot be read; what is served is served on", err.Error())
+		k.tell("", "the sale files cannot be read; serving continues unchanged", err.Error())
 		return
 	}
 	delete(k.told, "")
@@ -94,11 +94,11 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked
 		}
 		if is, found := served[sale.Name]; found {
 			if is.Over && sale.Run > is.Run { // once applied, the run starts without a look
-				k.lacking(sale, Lack{Why: fmt.Sprintf("run %d is not applied, and run %d is over", sale.Run, is.Run), Absent: true})
+				k.lacking(sale, Lack{Why: fmt.Sprintf("run %d is not applied yet, and run %d has ended", sale.Run, is.Run), Absent: true})
 			}
 			if changed := k.changed(sale); k.applied(sale.Name, is.Generation) || changed || asked {
 				if err := k.server.Compare(ctx, sale); err != nil {
-					k.log.Warn("whether the file differs from what was applied cannot be told", "sale", sale.Name, "why", err)
+					k.log.Warn("the file cannot be compared with the applied declaration", "sale", sale.Name, "why", err)
 				}
 			}
 			continue
@@ -106,13 +106,13 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked
 		begin, err := k.server.Prepare(ctx, sale)
 		if err != nil {
 			k.lacking(sale, k.why(err))
-			k.tell(sale.Name, "a sale is declared and cannot be served yet", err.Error())
+			k.tell(sale.Name, "a declared sale cannot be served yet", err.Error())
 			continue
 		}
 		delete(k.told, sale.Name)
 		k.changed(sale)
 		begin()
-		k.log.Info("a sale is served from now on", "sale", sale.Name)
+		k.log.Info("this process serves a sale from now on", "sale", sale.Name)
 	}
 	k.server.Lack(k.Lacks())
 	for _, name := range slices.Sorted(maps.Keys(served)) {
@@ -124,16 +124,16 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked
 			delete(k.told, name)
 			delete(k.seen, name)
 			delete(k.newest, name)
-			k.log.Info("the sale is destroyed, and no file declares it: it is served no more", "sale", name)
+			k.log.Info("the sale is destroyed, and no file declares it: serving ends", "sale", name)
 		default:
-			k.tell(name, "no file declares the sale any more; it is served on", "a file may be gone by mistake")
+			k.tell(name, "no file declares the sale any more; serving continues", "a file may be missing by mistake")
 		}
 	}
 }
 
 // lacking records why a declared sale is not served.
 func (k *Keeper) lacking(sale spec.Sale, lack Lack) {
-	lack.Why = "it is declared, and not served: " + lack.Why
+	lack.Why = "it is declared, but not served: " + lack.Why
 	k.lacks[sale.Name] = lack
 }
 

@@ -229,7 +229,7 @@ func (t *Ticket) Withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, 
 // WithdrawnAnswer returns the answer to a withdrawn request: Overloaded, unless the claim was accepted
 // before or may be yet; that of a query is Standby. The caller of a successful Withdraw calls it, once.
 func (t *Ticket) WithdrawnAnswer() Answer {
-	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
+	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "the request was not decided in time"}
 	in := t.holder.Load()
 	switch {
 	case t.Query != nil:

@@ -348,17 +348,17 @@ func TestLogUnusable(t *testing.T) {
 	}{
 		"an older copy than this process has seen": {3, func(h *host, q *sequencer) *sequencer {
 			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.totals)
-		}, "it ends before slot 3, and this process has seen 4 slots of it"},
+		}, "it ends before slot 3, but this process has read 4 slots of it"},
 		"an older copy than a peer has seen": {3, func(_ *host, q *sequencer) *sequencer {
 			totals := NewSaleTotals(1)
 			totals.Receive(Report{Next: 4})
 			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", totals)
-		}, "it ends before slot 3, and this process has seen 4 slots of it"},
+		}, "it ends before slot 3, but this process has read 4 slots of it"},
 		"an older copy than what was applied": {4, func(_ *host, q *sequencer) *sequencer {
 			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", NewSaleTotals(1))
 			q.minGeneration = 2
 			return q
-		}, "it ends with generation 1, and generation 2 was on every shard"},
+		}, "it ends with generation 1, but generation 2 was on every shard"},
 		"the log as it was last": {4, func(h *host, q *sequencer) *sequencer {
 			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.totals)
 			q.minGeneration = 1

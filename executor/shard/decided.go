@@ -20,7 +20,7 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 	case ledger.KeyReused:
 		return request.Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity, or for other units"}
 	case ledger.NoChoice:
-		return request.Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
+		return request.Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: claim a quantity only"}
 	case ledger.OverLimit:
 		return overLimit(shard, s, user)
 	case ledger.OverUnpaid:
@@ -33,7 +33,7 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 	panic("executor: no such decision")
 }
 
-const overUnpaid = "As many claims of the user were cancelled or have expired as spec.payment.unpaidPerUser of the sale allows."
+const overUnpaid = "The user has as many cancelled and expired claims as spec.payment.unpaidPerUser of the sale allows."
 
 // notNow returns the answer to a request for which the sale is not open.
 func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) request.Answer {

@@ -671,7 +671,7 @@ func TestStallOfASequencer(t *testing.T) {
 			t.Errorf("%s: %+v, want %q since %v", name, s, test.want, ago(test.since).Wall)
 		}
 	}
-	if err := (&sequencer{}).lastError(); err == nil || err.Error() != "the store's answers do not fit together" {
+	if err := (&sequencer{}).lastError(); err == nil || err.Error() != "the store's answers contradict each other" {
 		t.Errorf("a store that never failed: %v", err)
 	}
 	if err := (&sequencer{appending: appending{lastErr: refused}}).lastError(); err != refused {

@@ -306,7 +306,7 @@ func (e *listEngine) answerEarlierFills() {
 			}
 			a := e.loggedAnswer(t)
 			if a.Outcome == api.Unknown { // the log lacks it, and always will
-				a = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; ask again"}
+				a = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; repeat the request"}
 			}
 			e.q.requests.answer(t, a)
 			return true

@@ -304,9 +304,9 @@ func (q *sequencer) logTooShort() {
 		q.do = q.writer.CatchUp()
 		return
 	}
-	why := fmt.Sprintf("it ends before slot %d, and this process has seen %d slots of it", q.state.Next(), q.minSlots)
+	why := fmt.Sprintf("it ends before slot %d, but this process has read %d slots of it", q.state.Next(), q.minSlots)
 	if q.state.Generation < q.minGeneration {
-		why = fmt.Sprintf("it ends with generation %d, and generation %d was on every shard", q.state.Generation, q.minGeneration)
+		why = fmt.Sprintf("it ends with generation %d, but generation %d was on every shard", q.state.Generation, q.minGeneration)
 	}
 	q.abandon(fmt.Errorf("%w: the log of shard %d is an older copy: %s", ledger.ErrCorrupt, q.shard, why), request.Refusal(api.NoQuorum))
 }

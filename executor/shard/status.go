@@ -146,7 +146,7 @@ func (a *appending) appendingFor(now clock.Now) time.Duration {
 // lastError returns the store's last error.
 func (a *appending) lastError() error {
 	if a.lastErr == nil {
-		return errors.New("the store's answers do not fit together")
+		return errors.New("the store's answers contradict each other")
 	}
 	return a.lastErr
 }

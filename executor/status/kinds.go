@@ -25,13 +25,13 @@ var (
 		Name: "node_clock", Subject: "node", Level: slog.LevelWarn,
 		Began:  "the clock of a lock node is wrong",
 		Ended:  "the clock of a lock node is right again",
-		Remedy: "set it right; hours are judged by this process's clock",
+		Remedy: "correct it; hours are compared with this process's clock",
 	}
 	Clock = &Kind{
 		Name: "clock", Part: HostClock, Level: slog.LevelWarn,
-		Began:  "this host's clock is off the lock nodes': no claim is accepted until it is right",
+		Began:  "this host's clock differs from the lock nodes' clocks: no claim is accepted until it is right",
 		Ended:  "this host's clock agrees with the lock nodes' again",
-		Remedy: "set it right; 'salectl status' tells what else can be done",
+		Remedy: "correct it; 'salectl status' shows what else can be done",
 	}
 	Quorum = &Kind{
 		Name: "quorum_lost", Part: LockNodes, Level: slog.LevelError,
@@ -45,13 +45,13 @@ var (
 	}
 	Payloads = &Kind{
 		Name: "payloads_unread", Level: slog.LevelWarn,
-		Began: "what units are cannot be read: claims are sold, and their buyers have to ask again for it",
-		Ended: "what units are can be read again",
+		Began: "payloads of units cannot be read: claims are sold, but buyers must repeat the request to get their payloads",
+		Ended: "payloads of units can be read again",
 	}
 	SaleLogGone = &Kind{
 		Name: "sale_log_gone", Subject: "run", Level: slog.LevelError,
-		Began:  "the sale's log is gone, and its run had not ended: the ledger was deleted or replaced",
-		Remedy: "put the ledger back, and leave this process running until then; apply would begin a run that sells all units again",
+		Began:  "the sale's log is gone, but its run had not ended: the ledger was deleted or replaced",
+		Remedy: "restore the ledger, and leave this process running until then; apply would start a run that sells all units again",
 	}
 	Rules = &Kind{
 		Name: "rules_unchecked", Level: slog.LevelWarn,
@@ -60,46 +60,46 @@ var (
 	}
 	PeerUnreached = &Kind{
 		Name: "peer_unreached", Subject: "peer", Level: slog.LevelWarn,
-		Began:  "another process of the sale is not reached: it has died, or the way to it is cut",
-		Ended:  "another process of the sale is reached again, or has left it",
-		Remedy: "if it runs, look at its --advertise and --token-file, and at the network",
+		Began:  "another process of the sale is not reached: it has died, or the network to it is cut",
+		Ended:  "another process of the sale is reached again, or no longer serves it",
+		Remedy: "if it runs, check its --advertise and --token-file, and the network",
 	}
 	Isolated = &Kind{
 		Name: "isolated", Subject: "advertises", Level: slog.LevelWarn,
 		Began: "this process reaches fewer than half of the processes of the sale, while others reach each other: " +
-			"it takes no shards, and gives up its own after a ttl of that",
+			"it takes no shards, and releases its own after a ttl",
 		Ended:  "this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more",
-		Remedy: "look at its --advertise and --token-file, and at the network",
+		Remedy: "check its --advertise and --token-file, and the network",
 	}
 	Idle = &Kind{
 		Name: "idle", Level: slog.LevelWarn,
-		Began:  "no process is to own shards: nothing is sold of those that nobody owns",
-		Ended:  "all shards are owned, or to be owned, again",
-		Remedy: "'salectl drain --undo --admin URL', with the URL of the admin address of one, lets it own shards again",
+		Began:  "no process may own shards: shards without an owner sell nothing",
+		Ended:  "all shards have an owner again, or are assigned to one",
+		Remedy: "run 'salectl drain --undo --admin URL' with the admin address of a process: it then owns shards again",
 	}
 	Stalled = &Kind{
 		Name: "shards_stalled", Part: Ledger, Subject: "shards", Level: slog.LevelWarn,
-		Began: "shards stall: the store does not answer for them, or not clearly",
-		Ended: "shards go on",
+		Began: "shards stall: the store does not answer for them, or leaves the result open",
+		Ended: "shards continue",
 	}
 	ListsStalled = &Kind{
 		Name: "lists_stalled", Part: LockNodes, Subject: "shards", Level: slog.LevelWarn,
-		Began: "shards stall: the node of their lists does not answer, or not as it should",
-		Ended: "shards go on: the node of their lists answers",
+		Began: "shards stall: the node of their lists does not answer, or answers incorrectly",
+		Ended: "shards continue: the node of their lists answers",
 	}
 	ShardLogBroken = &Kind{
 		Name: "shard_log_broken", Subject: "shards", Level: slog.LevelError,
-		Began:  "a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",
-		Remedy: "see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went",
+		Began:  "a shard's log is gone or damaged: its units are not sold, and its users' claims are not decided",
+		Remedy: "run 'salectl plan' and 'salectl audit'; leave this process running, since it knows how far the log reached",
 	}
 	ShardLogAhead = &Kind{
 		Subject: "shards", Past: true, Level: slog.LevelWarn,
 		Began:  "the time of a shard's log was ahead of this host's clock and was set back: a clock was wrong when it was written",
-		Remedy: "see that this host's clock is right; the times of claims of before stay as they were written",
+		Remedy: "check that this host's clock is right; earlier claims keep their times",
 	}
 	ShardLogLarge = &Kind{
 		Name: "shard_log_large", Subject: "shards", Level: slog.LevelWarn,
-		Began: "a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
+		Began: "a shard's log is large; destroy the sale in time and start a new run with a larger lockCount",
 	}
 )
 

@@ -73,7 +73,7 @@ func TestReporterOfShards(t *testing.T) {
 		}
 		return all
 	}
-	const line = `level=WARN msg="shards stall: the store does not answer for them, or not clearly" `
+	const line = `level=WARN msg="shards stall: the store does not answer for them, or leaves the result open" `
 	w.pass(time.Second, stalled(7, 1, 2, 3)...)
 	w.pass(time.Second, stalled(7, 1, 2, 3)...)
 	w.wrote(line + `shards=1-3,7 since=2027-01-15T08:00:00.001Z why="no answer"`)
@@ -82,9 +82,9 @@ func TestReporterOfShards(t *testing.T) {
 	w.pass(Quiet, stalled(1, 2, 3, 7, 8, 9)...)
 	w.wrote(line + `shards=8-9 since=2027-01-15T08:00:00.008Z why="no answer"`)
 	w.pass(time.Second, stalled(1, 3, 7, 8, 9)...)
-	w.wrote(`level=INFO msg="shards go on" shards=2 after=13.998s`)
+	w.wrote(`level=INFO msg="shards continue" shards=2 after=13.998s`)
 	w.pass(time.Second)
-	w.wrote(`level=INFO msg="shards go on" shards=1,3,7-9 after=14.999s`)
+	w.wrote(`level=INFO msg="shards continue" shards=1,3,7-9 after=14.999s`)
 	for range 100 {
 		w.pass(time.Second, stalled(1)...)
 		w.pass(time.Second)

@@ -56,9 +56,9 @@ func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
 	case !utf8.ValidString(first):
 		remedy, message = "Save it as CSV UTF-8.", "the names of the columns are not UTF-8"
 	case strings.Contains(strings.TrimRight(first, "\r\n"), "\r"):
-		remedy, message = "Save it with the ends of lines of Unix or Windows.", "a carriage return alone is no end of a line"
+		remedy, message = "Save it with the ends of lines of Unix or Windows.", "a carriage return alone does not end a line"
 	case strings.HasPrefix(first, "sep="):
-		remedy, message = "Remove the line: how cells are separated is seen in the next one.", "the line is a setting of a spreadsheet, and no names of columns"
+		remedy, message = "Remove the line: the separator is taken from the header.", "the line is a setting of a spreadsheet, and no names of columns"
 	}
 	if message != "" {
 		return nil, cmp.Or(refuse(1, 1, remedy, "%s", message), ErrBroken)

@@ -19,10 +19,10 @@ const Patience = 5 * time.Second
 var patience = Patience // shorter in tests
 
 // ErrSlow reports that the system did not answer within Patience.
-var ErrSlow = fmt.Errorf("the system has not answered for %v: check what the path is on, or what writes to it", Patience)
+var ErrSlow = fmt.Errorf("the system has not answered for %v: check the file system of the path, or the writer of the pipe", Patience)
 
 // ErrNoWriter reports a path that is a pipe without a writer.
-var ErrNoWriter = errors.New("it is a pipe, and nobody writes to it")
+var ErrNoWriter = errors.New("it is a pipe without a writer")
 
 // mostStuck is the maximum number of abandoned calls for one path that the system has not
 // answered. Each occupies a thread.

@@ -338,7 +338,7 @@ func TestOlderCopyOfAShard(t *testing.T) {
 	}
 }
 
-// A shard whose log is gone is never made anew: its claims would be lost.
+// A shard whose log is gone is never created anew: its claims would be lost.
 func TestMissingShard(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
@@ -642,7 +642,7 @@ func TestWrongClock(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, off := range test.off {
-					warning := fmt.Sprintf("lock node node-%d is not set up as it must be: Its clock is ", i)
+					warning := fmt.Sprintf("lock node node-%d is misconfigured: Its clock is ", i)
 					warned := slices.ContainsFunc(plan.Warnings, func(text string) bool { return strings.HasPrefix(text, warning) })
 					if far := off.Abs() == time.Hour; warned != far {
 						t.Errorf("node %d is %v off, and the plan warns of %q", i, off, plan.Warnings)
@@ -664,7 +664,7 @@ func TestWrongClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.now.Wall = w.now.Wall.Add(time.Hour)
-	if err := w.run(plan); !errors.Is(err, planner.ErrRefused) || !strings.Contains(err.Error(), "clock is 1h0m0s off the median") {
+	if err := w.run(plan); !errors.Is(err, planner.ErrRefused) || !strings.Contains(err.Error(), "clock differs by 1h0m0s from the median") {
 		t.Errorf("completing what another began: %v", err)
 	}
 	for i, s := range w.actual().Shards {

@@ -288,7 +288,7 @@ func TestDeletingALateCreateIsAChange(t *testing.T) {
 }
 
 // The last export that finds a log gone asks the sale's log why. A read of that log that
-// says that it is gone, too, is no answer.
+// reports the phase gone, too, is no answer.
 func TestExportOfALogThatIsGoneWhileReadsLag(t *testing.T) {
 	w := newWorld(t)
 	sold(w)

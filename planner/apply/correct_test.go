@@ -57,7 +57,7 @@ func TestNodesAreCorrected(t *testing.T) {
 	swapped := w.onNodes(right[1], right[0])
 	swapped.Ack = spec.AckRedis
 	_, err := planner.Make(swapped, w.actual())
-	if refusal := (*planner.Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, "its nodes cannot be others or in another order") ||
+	if refusal := (*planner.Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, "its nodes and their order cannot change") ||
 		!strings.HasPrefix(refusal.Remedy, "Run 'salectl pause' with the file as it was, then ") {
 		t.Errorf("plan: %v", err)
 	}

@@ -83,7 +83,7 @@ func (t *teardown) readClosed(i int) {
 		case s.Phase == ledger.PhaseClosed || s.Sealed():
 			return
 		case t.x.core.Now.Mono-began > machine.MaxLag:
-			t.x.core.Fail(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
+			t.x.core.Fail(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers with old data",
 				planner.ErrStore, t.x.shardLog(i).Writer.Log(), machine.MaxLag))
 		default:
 			t.x.core.Sleep(lagPause)
@@ -230,7 +230,7 @@ func (t *teardown) checkSealed() {
 	t.x.readSale()
 	switch {
 	case t.x.sale.UID() != t.x.plan.UID:
-		t.x.stale("was destroyed meanwhile, and begun anew")
+		t.x.stale("was destroyed meanwhile, and a new run was started")
 	case !t.x.sale.Live():
 		t.x.core.Become(t.erase)
 	}
@@ -256,9 +256,9 @@ func (t *teardown) noteSealed() {
 		has := t.x.sale.Sealed()
 		switch digest := has.GetExportDigest(); {
 		case t.x.sale.UID() != t.x.plan.UID:
-			t.x.stale("was destroyed meanwhile, and begun anew")
+			t.x.stale("was destroyed meanwhile, and a new run was started")
 		case !t.x.rehearsal && t.x.sale.DrawSteps() != t.drawSteps:
-			t.x.stale("was drawn further since it was exported")
+			t.x.stale("has published more of its draw since it was exported")
 		case len(digest) > 0 && string(digest) != string(t.digest):
 			t.x.core.Fail(fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt))
 		}
@@ -350,7 +350,7 @@ func (t *teardown) noteDestroyed() {
 	t.x.begin(notingDestroyed)
 	t.x.note(&pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, func() bool {
 		if t.x.sale.UID() != t.x.plan.UID {
-			t.x.stale("was begun anew meanwhile")
+			t.x.stale("had a new run started meanwhile")
 		}
 		return t.x.sale.Destroyed()
 	})
@@ -369,9 +369,9 @@ func (t *teardown) eraseSale() {
 func (t *teardown) reportHolds(now time.Time) {
 	first, last, n := planner.HoldTimes(t.x.states())
 	in := func(us int64) time.Duration { return time.UnixMicro(us).Sub(now).Round(time.Second) }
-	note := fmt.Sprintf("for a hold that ends in %v", in(last))
+	note := fmt.Sprintf("for 1 open hold, which ends in %v", in(last))
 	if n > 1 {
-		note = fmt.Sprintf("for %d holds, of which the first ends in %v and the last in %v", n, in(first), in(last))
+		note = fmt.Sprintf("for %d open holds; the first ends in %v, the last in %v", n, in(first), in(last))
 	}
 	if now := t.x.core.Now.Mono; n > 0 && now >= t.reportAt {
 		t.reportAt = now + time.Minute
@@ -406,8 +406,8 @@ func (t *teardown) forgetFrom(node int) (all bool) {
 		case err == nil:
 			shard, try = shard+1, 1
 		case try == sweepTries, errors.Is(err, fs.ErrPermission):
-			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
-				" destroy, run again when the node is up, removes them", t.x.Lists[node], planner.ShortNodeError(t.x.Lists[node], err))
+			t.x.warn("node %s may still have lists of the sale: %s. They are no longer used;"+
+				" run destroy again when the node is up to remove them", t.x.Lists[node], planner.ShortNodeError(t.x.Lists[node], err))
 			return false
 		default:
 			t.x.core.Sleep(machine.FirstPause << try)

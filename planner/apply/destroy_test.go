@@ -264,7 +264,7 @@ func TestDestroyRemovesALateCreate(t *testing.T) {
 		}
 	}
 	plan := w.planDestroy()
-	if plan.Empty() || plan.Summary.Delete != 3 || plan.Actions[0].Reason != "the sale is destroyed; a write that came late has left this behind" {
+	if plan.Empty() || plan.Summary.Delete != 3 || plan.Actions[0].Reason != "the sale is destroyed; a late write has left this behind" {
 		t.Fatalf("the plan does not see what came late: %+v", plan.Actions)
 	}
 	cfg := w.config()
@@ -629,7 +629,7 @@ func TestDestroyThatCouldNotEnd(t *testing.T) {
 				t.Error("something was to be kept")
 			}
 			return full
-		}, "is not destroyed, what users bought could not be kept: the table is missing"},
+		}, "is not destroyed, because purchases could not be recorded: the table is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

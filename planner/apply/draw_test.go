@@ -271,7 +271,7 @@ func TestRevealRefused(t *testing.T) {
 			}
 			w.pass(time.Hour)
 			return w
-		}, nil, false, "is not on every shard yet"},
+		}, nil, false, "has not reached every shard yet"},
 		"a value of no beacon": {func(t *testing.T) *world { return newDraw(t, nil) }, []byte{1}, false, "declares no beacon"},
 		"another value": {func(t *testing.T) *world {
 			w := newDraw(t, aBeacon)
@@ -301,7 +301,7 @@ func TestRevealRefused(t *testing.T) {
 	}
 	w := newDraw(t, nil)
 	w.drawKey = drawKeyOf(t, "x")
-	if err := w.run(w.mustReveal(nil)); err == nil || !strings.Contains(err.Error(), "the key given is another") {
+	if err := w.run(w.mustReveal(nil)); err == nil || !strings.Contains(err.Error(), "another key was given") {
 		t.Errorf("with another key: %v", err)
 	}
 	if w.actual().Sale.Drawn() != nil || w.actual().Sale.EntriesClosed() != nil {
@@ -324,14 +324,14 @@ func TestADrawStaysAsItIs(t *testing.T) {
 		want   string // "": it may
 	}{
 		"no draw any more":  {func(s *spec.Sale) { s.Draw, s.Queue = nil, nil }, false, "it cannot become a draw, or cease to be one"},
-		"other substitutes": {func(s *spec.Sale) { s.Draw.Substitutes++ }, false, "cannot go from 5 to 6"},
+		"other substitutes": {func(s *spec.Sale) { s.Draw.Substitutes++ }, false, "cannot change from 5 to 6"},
 		"another round": {func(s *spec.Sale) {
 			s.Draw.Beacon = &spec.Beacon{Name: "drand", Round: "8", Fallback: spec.FallbackNone}
 		}, false, "the beacon of its draw cannot change"},
 		"no beacon":               {func(s *spec.Sale) { s.Draw.Beacon = nil }, false, "the beacon of its draw cannot change"},
 		"another key":             {func(s *spec.Sale) { s.Draw.KeyEnv = "OTHER" }, false, ""},
 		"an earlier end":          {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(-time.Minute) }, false, ""},
-		"a later end":             {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, false, "that cannot become later"},
+		"a later end":             {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, false, "closesAt cannot become later"},
 		"a later end, too late":   {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, true, "its closesAt cannot change"},
 		"a lower stock":           {func(s *spec.Sale) { s.Stock = 9 }, false, ""},
 		"a lower stock, too late": {func(s *spec.Sale) { s.Stock = 9 }, true, "the stock cannot be lowered by 1"},

@@ -87,7 +87,7 @@ func (x *execution) openLog() *ledger.Sale {
 			case ours && x.plan.UID != "":
 				had = true
 			case had:
-				return planner.Stale("was destroyed meanwhile, and begun anew")
+				return planner.Stale("was destroyed meanwhile, and a new run was started")
 			}
 			return nil
 		},
@@ -380,7 +380,7 @@ func (x *execution) Outcome(err error) error {
 func (x *execution) left() string {
 	var all []string
 	if n := x.result.Shortfall; n > 0 {
-		all = append(all, fmt.Sprintf("%s could not be taken back: claims were faster; make a new plan", spec.Count(n, "unit")))
+		all = append(all, fmt.Sprintf("%s could not be withdrawn, because they were claimed meanwhile; make a new plan", spec.Count(n, "unit")))
 	}
 	for _, n := range x.nodes {
 		if n.unmarked != nil {
@@ -399,9 +399,9 @@ const (
 	askingNodes       stage = "asking the lock nodes"
 	checkingTable     stage = "checking the table"
 	readingSale       stage = "reading the sale's log"
-	storingUnits      stage = "storing what the units are"
+	storingUnits      stage = "storing payloads"
 	appendingPlanned  stage = "appending Planned"
-	bringingShards    stage = "bringing the shards to their generation"
+	bringingShards    stage = "applying the generation to the shards"
 	markingNodes      stage = "marking the lock nodes"
 	fillingLists      stage = "filling the lists"
 	notingApplied     stage = "appending Applied"
@@ -413,7 +413,7 @@ const (
 	sealingShards     stage = "sealing the shards"
 	exporting         stage = "exporting"
 	notingSealed      stage = "appending Sealed"
-	sweepingNodes     stage = "sweeping the lock nodes"
+	sweepingNodes     stage = "cleaning the lock nodes"
 	forgettingLists   stage = "deleting the lists"
 	deletingLogs      stage = "deleting the shards' logs"
 	notingDestroyed   stage = "appending Destroyed"

@@ -55,7 +55,7 @@ func checkExportPath(path, uid string, sealed bool) error {
 
 func inTheWay(path string) error {
 	return &planner.Refusal{
-		Reason: fmt.Sprintf("%s is there already, and is not the export of the sale as it ends", path),
+		Reason: fmt.Sprintf("%s exists, and is not the final export of the sale", path),
 		Remedy: "Move it away, or name another file with --export.",
 	}
 }
@@ -184,7 +184,7 @@ func ReadManifest(export string) ([]byte, error) {
 	says, err := files.ReadManifest(export)
 	if none, is := errors.AsType[*files.NoManifestError](err); is {
 		return nil, &planner.Refusal{
-			Reason: fmt.Sprintf("%s is there already, and is no manifest of %s", files.ManifestPath(export), none.Path),
+			Reason: fmt.Sprintf("%s exists, and is not a manifest of %s", files.ManifestPath(export), none.Path),
 			Remedy: "Move it away, or name another file for the export.",
 		}
 	}
@@ -237,7 +237,7 @@ func remembering(export Exporter, remember Remember) Exporter {
 		}
 		for chunk := range slices.Chunk(e.buyers(), rememberAtOnce) {
 			if err := remember(ctx, e.sale, e.uid, chunk); err != nil {
-				return path, digest, fmt.Errorf("keeping what users bought: %w", err)
+				return path, digest, fmt.Errorf("recording purchases: %w", err)
 			}
 		}
 		return path, digest, nil

@@ -67,7 +67,7 @@ func TestRemembering(t *testing.T) {
 		t.Errorf("kept %v, want %v", kept, want)
 	}
 	told = errors.New("no server")
-	if _, _, err := export(t.Context(), nil, e); err == nil || err.Error() != "keeping what users bought: no server" {
+	if _, _, err := export(t.Context(), nil, e); err == nil || err.Error() != "recording purchases: no server" {
 		t.Error(err)
 	}
 	kept, fail = nil, errors.New("the disk is full")

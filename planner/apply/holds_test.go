@@ -48,9 +48,9 @@ func TestDestroyReportsHoldsOnceAMinute(t *testing.T) {
 	w := held(t)
 	waits, took := w.destroyHeld(false)
 	want := []string{
-		"for 3 holds, of which the first ends in 20s and the last in 2m30s",
-		"for 2 holds, of which the first ends in 35s and the last in 1m30s",
-		"for a hold that ends in 30s",
+		"for 3 open holds; the first ends in 20s, the last in 2m30s",
+		"for 2 open holds; the first ends in 35s, the last in 1m30s",
+		"for 1 open hold, which ends in 30s",
 	}
 	if !slices.Equal(waits, want) || took < 149*time.Second || took > 160*time.Second {
 		t.Errorf("in %v it reported %q, want %q", took, waits, want)
@@ -96,7 +96,7 @@ func TestPlanOfADestroyWithHolds(t *testing.T) {
 	warns("3 units are held for payments: destroy closes the sale, then waits until each of these claims is paid, cancelled or released;", "")
 	actual.Holds = current.ReadHolds(t.Context(), w.config().Logs, actual)
 	last := planner.TimeText(w.now.Wall.Add(150 * time.Second).Truncate(time.Second).Add(time.Second))
-	warns("until "+last+" unless some are extended; --cancel-holds cancels them instead", last)
+	warns("at the latest at "+last+" unless some are extended; --cancel-holds cancels them instead", last)
 	actual.Holds.Cancel = true
 	warns("3 units are held for payments: these claims are cancelled, and payments that come for them must be paid back", "")
 	w.destroyHeld(true)

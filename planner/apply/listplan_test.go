@@ -96,7 +96,7 @@ func TestReasonsOfLists(t *testing.T) {
 		return p
 	}
 	away := func(n *memory.Lists) { n.SetFaults(always(memory.ErrorBefore)) }
-	const created = "create list/1: the shard's units are put there"
+	const created = "create list/1: it is filled with the shard's units"
 	for name, test := range map[string]struct {
 		before func(*listWorld)
 		befall func(*listWorld)
@@ -114,9 +114,9 @@ func TestReasonsOfLists(t *testing.T) {
 		"away": {applied, func(w *listWorld) { away(w.keepers[1]) }, apply,
 			"update list/1: it is unknown (node redis-1:6379: redis-1:6379: injected fault: not done); it is filled from the ledger (list_unknown)", ""},
 		"off, and served": {applied, func(w *listWorld) { w.serve(); w.keepers[1].Restart() }, apply, "",
-			"list/1 is off on node redis-1:6379: whoever serves the sale fills it from the ledger"},
-		"a pause":                  {applied, func(*listWorld) {}, pauses, "update list/1: it is stopped, and what it has given comes into the ledger (phase_changes)", ""},
-		"a pause, and served":      {applied, func(w *listWorld) { w.serve() }, pauses, "update list/1: it is stopped, and what it has given comes into the ledger (phase_changes)", ""},
+			"list/1 is off on node redis-1:6379: the serving process fills it from the ledger"},
+		"a pause":                  {applied, func(*listWorld) {}, pauses, "update list/1: it is stopped, and its grabs are drained into the ledger (phase_changes)", ""},
+		"a pause, and served":      {applied, func(w *listWorld) { w.serve() }, pauses, "update list/1: it is stopped, and its grabs are drained into the ledger (phase_changes)", ""},
 		"a pause, off":             {applied, func(w *listWorld) { w.keepers[1].Restart() }, pauses, "", ""},
 		"paused":                   {paused, func(*listWorld) {}, apply, "", ""},
 		"paused, away":             {paused, func(w *listWorld) { away(w.keepers[1]) }, apply, "", ""},
@@ -176,10 +176,10 @@ func TestStatusOfListsThatAreOff(t *testing.T) {
 		"being made": {func(w *listWorld) { w.runUntil(w.mustPlan(numbers(30)), 3) }, ""},
 		"paused":     {func(w *listWorld) { w.mustApply(numbers(30)); w.mustPhase(pb.Phase_PAUSED) }, ""},
 		"off": {func(w *listWorld) { w.mustApply(numbers(30)); w.keepers[1].Restart() },
-			"1 of 3 lists are off or cannot be asked for (1): their users get nothing; apply fills them from the ledger"},
+			"1 of 3 lists are off or unreachable (1): their users get nothing; apply fills them from the ledger"},
 		"off, and served": {func(w *listWorld) { w.mustApply(numbers(30)); w.serve(); w.keepers[0].RestartEmpty() },
-			"2 of 3 lists are off or cannot be asked for (0, 2): their users get nothing; " +
-				"the process that serves the sale fills them from the ledger as soon as their nodes answer"},
+			"2 of 3 lists are off or unreachable (0, 2): their users get nothing; " +
+				"the serving process fills them from the ledger as soon as their nodes answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
@@ -209,7 +209,7 @@ func TestPlanOfOtherNodes(t *testing.T) {
 	uid, all := w.actual().Sale.UID(), w.keepers
 	w.keepers = all[:1]
 	p := w.mustPlan(less)
-	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "node redis-1:6379 does not belong to the sale any more") ||
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "node redis-1:6379 no longer belongs to the sale") ||
 		!strings.Contains(p.Warnings[0], "salectl:"+uid+":*") {
 		t.Errorf("warnings: %q", p.Warnings)
 	}
@@ -260,15 +260,15 @@ func TestWarningsOfSettings(t *testing.T) {
 		settings lists.Settings
 		want     string // "" for none
 	}{
-		"always":            {lists.Settings{AOF: true, Fsync: "always"}, ""},
-		"every second":      {lists.Settings{AOF: true, Fsync: "everysec", Snapshots: true}, "may lose the grabs of the last second, or two, when it dies" + remedy},
-		"when the host may": {lists.Settings{AOF: true, Fsync: "no"}, "may lose some thirty seconds of them when that dies" + remedy},
-		"it does not tell":  {lists.Settings{AOF: true}, "whether node redis-0:6379 syncs each grant could not be checked"},
-		"snapshots":         {lists.Settings{Fsync: "everysec", Snapshots: true}, "only saves snapshots, and loses every grant since the last one when it dies" + remedy},
-		"always, if it did": {lists.Settings{Fsync: "always"}, "keeps nothing on a disk, and loses every grant"},
-		"no, if it did":     {lists.Settings{Fsync: "no"}, "keeps nothing on a disk, and loses every grant"},
-		"nothing":           {lists.Settings{Fsync: "everysec"}, "keeps nothing on a disk, and loses every grant that the ledger does not have when it dies" + remedy},
-		"nothing it tells":  {lists.Settings{}, "keeps nothing on a disk but perhaps snapshots, which it does not tell"},
+		"always":                {lists.Settings{AOF: true, Fsync: "always"}, ""},
+		"every second":          {lists.Settings{AOF: true, Fsync: "everysec", Snapshots: true}, "may lose the grabs of the last one or two seconds when its host dies" + remedy},
+		"when the host may":     {lists.Settings{AOF: true, Fsync: "no"}, "may lose the grabs of the last 30 seconds when that dies" + remedy},
+		"it refuses CONFIG GET": {lists.Settings{AOF: true}, "the sync policy of node redis-0:6379 could not be checked"},
+		"snapshots":             {lists.Settings{Fsync: "everysec", Snapshots: true}, "only saves snapshots, and loses all grabs since the last one when it dies" + remedy},
+		"always, if it did":     {lists.Settings{Fsync: "always"}, "keeps nothing on disk, and loses all grabs"},
+		"no, if it did":         {lists.Settings{Fsync: "no"}, "keeps nothing on disk, and loses all grabs"},
+		"nothing":               {lists.Settings{Fsync: "everysec"}, "keeps nothing on disk, and loses all grabs that the ledger lacks when it dies" + remedy},
+		"nothing it tells":      {lists.Settings{}, "keeps nothing on disk except perhaps snapshots, which it does not report"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
@@ -295,7 +295,7 @@ func TestWarningsOfSettings(t *testing.T) {
 	w.keepers[0].SetFaults(memory.On(memory.OpSettings, always(memory.ErrorBefore)))
 	sale := numbers(30)
 	sale.Ack = spec.AckRedis
-	if p := w.mustPlan(sale); len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "whether node redis-0:6379 keeps what it has granted could not be checked") {
+	if p := w.mustPlan(sale); len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "the persistence of node redis-0:6379 could not be checked") {
 		t.Errorf("it warns of %q", p.Warnings)
 	}
 }
@@ -316,7 +316,7 @@ func TestStatusOfLists(t *testing.T) {
 		t.Errorf("the list of shard 2 is %+v", l)
 	}
 	if !slices.ContainsFunc(s.Warnings, func(warning string) bool {
-		return strings.HasPrefix(warning, "2 of 3 lists are off or cannot be asked for (0, 2)")
+		return strings.HasPrefix(warning, "2 of 3 lists are off or unreachable (0, 2)")
 	}) {
 		t.Errorf("warnings: %q", s.Warnings)
 	}

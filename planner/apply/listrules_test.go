@@ -79,7 +79,7 @@ func TestRefundOfWhatIsNotOver(t *testing.T) {
 // then gives back just that.
 func TestDestroyPlansTheRefund(t *testing.T) {
 	w := newListWorld(t)
-	const ahead = "lists have given packets that the ledger may lack: the refund will be less by those"
+	const ahead = "the ledger may lack packets that lists have given: these will reduce the refund"
 	plan := func(ctx context.Context) (*planner.Ends, *planner.Plan) {
 		t.Helper()
 		actual := w.actual()
@@ -139,7 +139,7 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	cancel()
 	ends, p := plan(ctx)
 	if ends.Refund != nil || ends.Sold != 6 || ends.Available != 20 || len(p.Warnings) != 1 ||
-		!strings.HasPrefix(p.Warnings[0], "how much of the red packet is left is not known: ") {
+		!strings.HasPrefix(p.Warnings[0], "the rest of the red packet is unknown: ") {
 		t.Errorf("where the logs cannot be read the plan says %+v, %q", ends, p.Warnings)
 	}
 	receiver := w.owner(1)
@@ -153,8 +153,8 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	actual.Shards[2] = planner.ShardActual{Err: memory.ErrInjected}
 	actual.Packets = current.ReadPackets(t.Context(), w.logs(nil), actual)
 	if p, err := planner.MakeDestroy(actual); err != nil || len(p.Warnings) != 3 ||
-		!strings.HasPrefix(p.Warnings[0], "how much of the red packet is left is not known: shard/2: ") ||
-		!strings.HasPrefix(p.Warnings[1], "list/1 cannot be looked at (node redis-1:6379: ") || !strings.HasPrefix(p.Warnings[2], "shard/2 cannot be read: ") {
+		!strings.HasPrefix(p.Warnings[0], "the rest of the red packet is unknown: shard/2: ") ||
+		!strings.HasPrefix(p.Warnings[1], "list/1 cannot be read (node redis-1:6379: ") || !strings.HasPrefix(p.Warnings[2], "shard/2 cannot be read: ") {
 		t.Errorf("where a shard and a list are away: %q, %v", p.Warnings, err)
 	}
 
@@ -212,14 +212,14 @@ func TestListsRefusals(t *testing.T) {
 		reason, remedy string
 		paused         bool // then it is allowed
 	}{
-		"engine": {other(func(s *spec.Sale) { s.Engine, s.Ack, s.Backlog, s.RedPacket = "", "", 0, nil }), "engine cannot go from redis to ledger", "destroy", false},
+		"engine": {other(func(s *spec.Sale) { s.Engine, s.Ack, s.Backlog, s.RedPacket = "", "", 0, nil }), "engine cannot change from redis to ledger", "destroy", false},
 		"total":  {other(func(s *spec.Sale) { s.RedPacket.Total++ }), "30.00 CNY, split random, min 0.01 to 30.01 CNY", "destroy", false},
 		"split":  {other(func(s *spec.Sale) { s.RedPacket.Split = spec.SplitEven }), "split even", "destroy", false},
 		"units":  {other(func(s *spec.Sale) { s.RedPacket = nil }), "to numbers", "destroy", false},
-		"stock":  {other(func(s *spec.Sale) { s.Stock = 31 }), "stock cannot go from 30 to 31", "Destroy it and write metadata.run: 2.", false},
-		"ack":    {other(func(s *spec.Sale) { s.Ack = spec.AckRedis }), "ack cannot go from ledger to redis", "salectl pause", true},
+		"stock":  {other(func(s *spec.Sale) { s.Stock = 31 }), "stock cannot change from 30 to 31", "Destroy it and write metadata.run: 2.", false},
+		"ack":    {other(func(s *spec.Sale) { s.Ack = spec.AckRedis }), "ack cannot change from ledger to redis", "salectl pause", true},
 		"order": {other(func(s *spec.Sale) { s.Redis = &spec.Redis{Nodes: []string{"redis-1:6379", "redis-0:6379"}} }),
-			"in another order", "salectl pause", true},
+			"their order cannot change", "salectl pause", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
@@ -251,7 +251,7 @@ func TestListsRefusals(t *testing.T) {
 	}
 }
 
-// A pause that is not on every shard yet has not stopped every list.
+// A pause that has not reached every shard yet has not stopped every list.
 func TestListsWhoseShardsAreNotAllPaused(t *testing.T) {
 	w := newListWorld(t)
 	w.mustApply(numbers(30))

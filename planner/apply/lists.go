@@ -52,7 +52,7 @@ func (x *execution) fillList(i int, alive bool, began time.Duration) {
 		case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 			return
 		case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
-			x.core.Fail(fmt.Errorf("%s on node %s cannot be looked at: %s", planner.ListAddress(i), x.listNode(i), planner.ShortNodeError(x.listNode(i), err)))
+			x.core.Fail(fmt.Errorf("%s on node %s cannot be read: %s", planner.ListAddress(i), x.listNode(i), planner.ShortNodeError(x.listNode(i), err)))
 		case alive && x.core.Now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
 			seen = state
 			x.core.Sleep(pollOwner)
@@ -107,7 +107,7 @@ func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) boo
 			end = l.step()
 		}
 		if voids := l.m.Voids() - before; voids > 0 {
-			x.warn("%s: node %s had recorded %s that the ledger cannot take: it has given the units to others, or the users other units",
+			x.warn("%s: node %s had recorded %s that the ledger cannot take: the ledger has given the units to others, or other units to the users",
 				planner.ListAddress(i), x.listNode(i), spec.Count(voids, "claim"))
 		}
 		if end == reached {
@@ -254,13 +254,13 @@ func (l *listRebuild) stuck(c *lists.Call, err error) error {
 	remedy := "If that server is gone for good, start an empty one at its address"
 	if l.want == lists.Stopped {
 		what = "stopped and drained"
-		remedy += "; what the list has given and the ledger does not have is lost then"
+		remedy += "; grabs that the ledger lacks are then lost"
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", planner.ListAddress(l.shard), node, what, c.Kind, planner.ShortNodeError(node, err))
 	}
 	if errors.Is(err, lists.ErrToken) || errors.Is(err, lists.ErrLength) {
-		remedy = "Another process rebuilds it: let that end"
+		remedy = "Another process rebuilds it: wait until it has finished"
 	}
 	return fmt.Errorf("%s on node %s cannot be %s, tried for %v (%s): %s. %s",
 		planner.ListAddress(l.shard), node, what, l.x.core.Patience, c.Kind, planner.ShortNodeError(node, err), remedy)

@@ -342,7 +342,7 @@ func TestListsBesideAnOwner(t *testing.T) {
 	w.owner(0)
 	w.serve()
 	w.keepers[0].RestartEmpty()
-	if p := w.mustPlan(numbers(30)); !p.Empty() || len(p.Warnings) != 2 || !strings.HasPrefix(p.Warnings[0], "list/0 is missing on node redis-0:6379: whoever serves") {
+	if p := w.mustPlan(numbers(30)); !p.Empty() || len(p.Warnings) != 2 || !strings.HasPrefix(p.Warnings[0], "list/0 is missing on node redis-0:6379: the serving process") {
 		t.Errorf("the plan has %+v, and warns of %q", p.Actions, p.Warnings)
 	}
 	began := w.now.Mono
@@ -735,9 +735,9 @@ func TestStuckLists(t *testing.T) {
 		"filling": {lists.On, broken,
 			"list/1 on node b cannot be filled, tried for 10s (put): broken. If that server is gone for good, start an empty one at its address"},
 		"stopping": {lists.Stopped, broken, "list/1 on node b cannot be stopped and drained, tried for 10s (put): broken. " +
-			"If that server is gone for good, start an empty one at its address; what the list has given and the ledger does not have is lost then"},
-		"a token of another": {lists.On, lists.ErrToken, "Another process rebuilds it: let that end"},
-		"a part of another":  {lists.Stopped, lists.ErrLength, "Another process rebuilds it: let that end"},
+			"If that server is gone for good, start an empty one at its address; grabs that the ledger lacks are then lost"},
+		"a token of another": {lists.On, lists.ErrToken, "Another process rebuilds it: wait until it has finished"},
+		"a part of another":  {lists.Stopped, lists.ErrLength, "Another process rebuilds it: wait until it has finished"},
 	} {
 		l := &listRebuild{x: &execution{Terms: Terms{Names: machine.Names{Lists: []string{"a", "b"}}}, core: machine.NewCore(10 * time.Second)}, shard: 1, want: test.want}
 		if got := l.stuck(&lists.Call{Kind: lists.PutCall}, test.err).Error(); !strings.HasSuffix(got, test.says) {

@@ -101,7 +101,7 @@ func (x *execution) checkClock() error {
 	median, known := quorum.MedianOff(x.asked())
 	if !known {
 		if len(x.nodes) > 0 {
-			x.warn("no lock node can be asked, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
+			x.warn("no lock node answers, so this host's clock could not be checked: commits get the time of their log (%s)",
 				planner.ShortNodeError(x.nodes[0].name, x.nodes[0].err))
 			x.unclocked = true
 		}
@@ -117,9 +117,9 @@ func (x *execution) checkClock() error {
 		}
 	}
 	return &planner.Refusal{
-		Reason: fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks, and %v is allowed",
+		Reason: fmt.Sprintf("this host's clock differs by %v from the median of the lock nodes' clocks; at most %v is allowed",
 			median.Round(time.Millisecond), ttl),
-		Remedy: "Set the clocks right, then run it again.",
+		Remedy: "Correct the clocks, then repeat the command.",
 	}
 }
 
@@ -159,8 +159,8 @@ func (x *execution) sweepNode(i int, freeBy time.Duration) {
 			x.finished(planner.NodeAddress(x.nodes[i].name), "")
 			return
 		case try == sweepTries || errors.Is(err, fs.ErrPermission):
-			x.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
-				" destroy, run again when the node is up, removes it", x.nodes[i].name, planner.ShortNodeError(x.nodes[i].name, err), x.ttl())
+			x.warn("lock node %s was not cleaned: %s. Its leases expire within %v, and its marker is no longer used;"+
+				" run destroy again when the node is up to remove it", x.nodes[i].name, planner.ShortNodeError(x.nodes[i].name, err), x.ttl())
 			return
 		}
 		x.core.Sleep(machine.FirstPause << try)

@@ -197,7 +197,7 @@ func TestHalfOfTheNodes(t *testing.T) {
 }
 
 // What does not answer is asked again after pauses that grow, as long as patience
-// lasts, and no longer.
+// lastsinstead of.
 func TestPatienceWithNodes(t *testing.T) {
 	const patience = 60 * time.Millisecond // which ends with the second pause
 	want := []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond, 140 * time.Millisecond}
@@ -475,8 +475,8 @@ func TestSweepTries(t *testing.T) {
 			}
 			wantLeft := "[]"
 			if fails == sweepTries {
-				wantLeft = "[lock node node-1 was not swept: injected fault: not done. Leases there run out within 3s, its marker is never asked for again;" +
-					" destroy, run again when the node is up, removes it]"
+				wantLeft = "[lock node node-1 was not cleaned: injected fault: not done. Its leases expire within 3s, and its marker is no longer used;" +
+					" run destroy again when the node is up to remove it]"
 			}
 			if got := fmt.Sprint(p.x.result.Warnings); p.err != nil || got != wantLeft {
 				t.Errorf("%s: %v, warnings %s, want %s", name, p.err, got, wantLeft)
@@ -549,7 +549,7 @@ func TestUnfitNodes(t *testing.T) {
 	}
 	w.mustPhase(pb.Phase_PAUSED)
 	plan := w.planDestroy()
-	if len(plan.Warnings) != 2 || !strings.HasSuffix(plan.Warnings[1], "node-2 is not set up as it must be: "+why) {
+	if len(plan.Warnings) != 2 || !strings.HasSuffix(plan.Warnings[1], "node-2 is misconfigured: "+why) {
 		t.Errorf("warnings: %q", plan.Warnings)
 	}
 	w.mustDestroy()
@@ -586,7 +586,7 @@ func TestNodeWarnings(t *testing.T) {
 	applied := func(w *world) { w.mustApply(tickets(10)) }
 	halfWay := func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 1) }
 	apply, destroy := applies(tickets(10)), (*world).planDestroy
-	const without = "the sale can be sold without these lock nodes; apply, run again when they can be used, completes it"
+	const without = "the sale can be sold without these lock nodes; run apply again when they answer, to complete it"
 	for name, test := range map[string]struct {
 		before func(*world)
 		away   int
@@ -662,7 +662,7 @@ func TestStatusFromAMinority(t *testing.T) {
 	s := w.status()
 	want := []string{
 		"only 1 of 3 lock nodes votes: no process can sell before 2 do",
-		"whether a process serves it is unknown: too few lock nodes can be asked",
+		"it is unknown whether a process serves it: too few lock nodes answer",
 	}
 	if s.Owner != "" || !slices.Equal(s.Warnings, want) {
 		t.Errorf("owner %q, warnings %q", s.Owner, s.Warnings)
@@ -713,7 +713,7 @@ func TestDestroyAgainSweepsNodes(t *testing.T) {
 			for !p.done {
 				p.step(inOrder)
 			}
-			if p.err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "lock node node-1 was not swept") {
+			if p.err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "lock node node-1 was not cleaned") {
 				t.Fatalf("destroy: %v, %q", p.err, p.x.result.Warnings)
 			}
 			up(w.nodes[1])

@@ -62,5 +62,5 @@ func keyFits(plan *planner.Plan, planned *pb.Planned, key *units.Key) error {
 	if plan.Kind != planner.KindDestroy || planned == nil || !planned.GetSettings().GetSecret() || key != nil {
 		return nil
 	}
-	return fmt.Errorf("the units of sale %s are encrypted, and the export is to say what was sold: give the key", plan.Sale)
+	return fmt.Errorf("the units of sale %s are encrypted, but the export needs their payloads: give the key", plan.Sale)
 }

@@ -314,7 +314,7 @@ func TestUnitsOfALiveSale(t *testing.T) {
 	for _, a := range p.Actions {
 		text += fmt.Sprintln(a.Address, a.Reason, a.After.Units)
 	}
-	for _, want := range []string{"shard/0 takes back 2 units, new units", "shard/1 takes back 1 unit"} {
+	for _, want := range []string{"shard/0 withdraws 2 units, new units", "shard/1 withdraws 1 unit"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the plan says\n%swithout %q", text, want)
 		}
@@ -384,7 +384,7 @@ func TestUnitGoesAfterItsRefund(t *testing.T) {
 	}
 	refund(1, true)
 	p, _ = g.plan(s)
-	if !p.Empty() || !strings.Contains(fmt.Sprint(p.Warnings), "are not declared any more that somebody has got all the same, or that are between two shards: 1]") {
+	if !p.Empty() || !strings.Contains(fmt.Sprint(p.Warnings), "that are no longer declared are claimed or in transfer: 1]") {
 		t.Errorf("with a unit that was to go and is sold there is to do %+v, with the warnings %q", p.Actions, p.Warnings)
 	}
 	refund(0, false)
@@ -435,7 +435,7 @@ func TestAuditOfUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, err := audit.Run(t.Context(), g.store.Handle(nil), "tickets", ledger.NewState, nil)
-	if err != nil || a.OK || len(a.Problems) != 2 || !strings.Contains(a.Problems[0], "units [1-9] are in the sale, and what they are is not stored") {
+	if err != nil || a.OK || len(a.Problems) != 2 || !strings.Contains(a.Problems[0], "units [1-9] are in the sale, but their payloads are not stored") {
 		t.Errorf("the log of units is gone: %+v, %v", a, err)
 	}
 }
@@ -497,14 +497,14 @@ func TestDestroyWithTheWrongKey(t *testing.T) {
 		}
 	}
 	cfg.Key = wrong.Key()
-	refused("it is sealed with the key")
+	refused("it is encrypted with key")
 	closing, err := planner.MakePhase(g.actual(), pb.Phase_CLOSED)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.mustCarryOut(closing, s, nil)
 	cfg.Key = nil
-	refused("there is no key")
+	refused("no key is given")
 	cfg.Key = g.source(s).Key()
 	if _, err := Destroy(t.Context(), cfg, g.planDestroy(), filepath.Join(t.TempDir(), "export.ndjson")); err != nil {
 		t.Error(err)
@@ -632,7 +632,7 @@ func TestUnitsThatWereToGoStay(t *testing.T) {
 		again := append(codes(9), "B01")
 		s = g.declare(again...)
 		p, is = g.plan(s)
-		if shards == 0 && !strings.Contains(fmt.Sprint(p.Actions), "2 units that were to go stay") {
+		if shards == 0 && !strings.Contains(fmt.Sprint(p.Actions), "2 units restored") {
 			t.Errorf("the plan does not say that units stay: %+v", p.Actions)
 		}
 		g.mustCarryOut(p, s, is)

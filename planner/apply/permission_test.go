@@ -125,7 +125,7 @@ func TestAMinorityThatDoesNotPermit(t *testing.T) {
 		for !p.done {
 			p.step(inOrder)
 		}
-	}); p.err != nil || took != 0 || len(p.x.result.Warnings) != 1 || !strings.Contains(p.x.result.Warnings[0], "node-1 was not swept") {
+	}); p.err != nil || took != 0 || len(p.x.result.Warnings) != 1 || !strings.Contains(p.x.result.Warnings[0], "node-1 was not cleaned") {
 		t.Errorf("destroy: %v, %q, after %v", p.err, p.x.result.Warnings, took)
 	}
 }
@@ -145,7 +145,7 @@ func TestListNodesThatDoNotPermit(t *testing.T) {
 	w.keepers[1].SetFaults(nil)
 	w.mustPhase(pb.Phase_PAUSED)
 	w.keepers[1].SetFaults(denies(memory.OpInspect))
-	w.atOnce("resume", w.command(phaseJob{pb.Phase_OPEN}).finish, "list/1 on node redis-1:6379 cannot be looked at")
+	w.atOnce("resume", w.command(phaseJob{pb.Phase_OPEN}).finish, "list/1 on node redis-1:6379 cannot be read")
 	w.keepers[1].SetFaults(nil)
 	w.mustPhase(pb.Phase_PAUSED)
 	w.keepers[1].SetFaults(denies())

@@ -56,10 +56,10 @@ func TestDeclaredPhase(t *testing.T) {
 		},
 		"closed by hand, and more units": {
 			func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, phased(tickets(11), spec.PhaseClosed),
-			"no change of its declaration would matter", planner.ErrRefused,
+			"a change of its declaration would have no effect", planner.ErrRefused,
 		},
 		"closed before it was ever on every shard": {
-			func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, phased(tickets(6), spec.PhaseClosed), "planned and not on every shard yet", planner.ErrRefused,
+			func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, phased(tickets(6), spec.PhaseClosed), "planned, but has not reached every shard yet", planner.ErrRefused,
 		},
 		"closed while it is protected": {
 			func(w *world) { w.mustApply(with(tickets(10), protect)) }, phased(tickets(10), spec.PhaseClosed), "is protected", planner.ErrRefused,
@@ -81,7 +81,7 @@ func TestReasonOfAPhaseSetByHand(t *testing.T) {
 	if p.Actions[0].ActionReason != planner.ReasonPhaseByHand {
 		t.Errorf("the reason is %s", p.Actions[0].ActionReason)
 	}
-	if got := p.Actions[0].Reason; got != "its phase was set by hand, in generation 2 by tester@host, to another one than is declared" {
+	if got := p.Actions[0].Reason; got != "its phase was set manually in generation 2 by tester@host, and differs from the declared one" {
 		t.Error(got)
 	}
 }

@@ -96,7 +96,7 @@ func TestMake(t *testing.T) {
 		},
 		"less than is possible": {
 			func(w *world) { w.mustApply(tickets(12)); w.owner(0).claim(4); w.owner(1).claim(3) }, tickets(6),
-			"of sale tickets only 5 units can still be taken back, and 6 would have to go. The lowest stock allowed now is 7.", planner.ErrRefused,
+			"the stock of sale tickets can be lowered by at most 5 units, not by 6. The lowest stock allowed now is 7.", planner.ErrRefused,
 		},
 		"as little as is possible": {
 			func(w *world) { w.mustApply(tickets(12)); w.owner(0).claim(4); w.owner(1).claim(3) }, tickets(7),
@@ -132,7 +132,7 @@ func TestMake(t *testing.T) {
 		},
 		"a home that nobody knows": {
 			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), func(s *spec.Sale) { s.Homes = nil }),
-			"whether it would move cannot be told: its declaration does not say where its ledger is kept", planner.ErrRefused,
+			"its stores cannot be compared with those of the file: its declaration does not say where its ledger is kept", planner.ErrRefused,
 		},
 		"a new sale with locks of which nothing is known": {
 			func(*world) {}, with(tickets(10), func(s *spec.Sale) { s.Homes = &spec.Homes{Ledger: s.Homes.Ledger} }),
@@ -150,7 +150,7 @@ func TestMake(t *testing.T) {
 			with(tickets(10), func(s *spec.Sale) {
 				s.Homes = &spec.Homes{Ledger: s.Homes.Ledger, Locks: spec.Home{Kind: "memory", Place: "memory", Nodes: []string{"node-0"}}}
 			}),
-			"cannot go from node-0, node-1, node-2 to node-0", planner.ErrRefused,
+			"cannot change from node-0, node-1, node-2 to node-0", planner.ErrRefused,
 		},
 		"another table": {
 			func(w *world) { w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1"))) },
@@ -215,11 +215,11 @@ func TestMake(t *testing.T) {
 		},
 		"more units than can be numbered": {
 			func(w *world) { w.mustApply(tickets(10)) }, tickets(spec.MaxStock + 1),
-			"would number its units up to 2305843009213693952, beyond what can be counted with. At most 2305843009213693951 units", planner.ErrRefused,
+			"would number its units up to 2305843009213693952, above the maximum. At most 2305843009213693951 units", planner.ErrRefused,
 		},
 		"a new sale of more": {
 			func(*world) {}, tickets(spec.MaxStock + 1),
-			"would number its units up to 2305843009213693952, beyond what can be counted with. At most 2305843009213693951 units", planner.ErrRefused,
+			"would number its units up to 2305843009213693952, above the maximum. At most 2305843009213693951 units", planner.ErrRefused,
 		},
 		"as many as can be": {
 			func(w *world) { w.mustApply(tickets(10)) }, tickets(spec.MaxStock),
@@ -264,7 +264,7 @@ func TestReasons(t *testing.T) {
 			"sale/tickets": {planner.ReasonDeclarationChanged, "the declaration has changed"}, "shard/1": {planner.ReasonDeclarationChanged, "new units"},
 		}},
 		"less": {func(w *world) { w.mustApply(tickets(10)) }, applies(tickets(8)), map[string]because{
-			"sale/tickets": {planner.ReasonDeclarationChanged, "the declaration has changed"}, "shard/0": {planner.ReasonDeclarationChanged, "takes back 1 unit"},
+			"sale/tickets": {planner.ReasonDeclarationChanged, "the declaration has changed"}, "shard/0": {planner.ReasonDeclarationChanged, "withdraws 1 unit"},
 		}},
 		"more, while there is less to come": {
 			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(7)), 1) }, applies(tickets(12)), map[string]because{
@@ -273,7 +273,7 @@ func TestReasons(t *testing.T) {
 			},
 		},
 		"what did not end": {half, applies(tickets(13)), map[string]because{
-			"sale/tickets": {planner.ReasonGenerationPending, "generation 2 pending: an earlier apply did not end"}, "shard/1": {planner.ReasonGenerationPending, "generation 2 pending"},
+			"sale/tickets": {planner.ReasonGenerationPending, "generation 2 pending: an earlier apply did not finish"}, "shard/1": {planner.ReasonGenerationPending, "generation 2 pending"},
 		}},
 		"a node that forgot, or never knew": {
 			func(w *world) {
@@ -283,24 +283,24 @@ func TestReasons(t *testing.T) {
 				w.nodes[1].RestartEmpty()
 			}, applies(tickets(10)), map[string]because{
 				"node/node-0": {planner.ReasonNodePending, "it cannot be used now"},
-				"node/node-1": {planner.ReasonMarkerMissing, "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until what it may have promised has run out"},
+				"node/node-1": {planner.ReasonMarkerMissing, "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until the leases that it may have granted have expired"},
 			},
 		},
 		"a pause": {func(w *world) { w.mustApply(tickets(10)) }, pauses, map[string]because{"sale/tickets": {planner.ReasonRequested, "asked for"}}},
 		"a file that others have replaced": {
 			func(w *world) { w.mustApply(tickets(10)); w.mustApply(tickets(12)); w.mustPhase(pb.Phase_PAUSED) }, applies(tickets(10)), map[string]because{
-				"sale/tickets": {planner.ReasonOtherGeneration, "the file is as generation 1 declared, and generation 2 by tester@host has another declaration:" +
-					" somebody applied another file, or this one was taken back"},
-				"shard/2": {planner.ReasonOtherGeneration, "takes back 1 unit"},
+				"sale/tickets": {planner.ReasonOtherGeneration, "the file has the declaration of generation 1, but generation 2 by tester@host has another:" +
+					" another file was applied, or this one was reverted"},
+				"shard/2": {planner.ReasonOtherGeneration, "withdraws 1 unit"},
 			},
 		},
 		"destroy": {func(w *world) { w.mustApply(tickets(10)) }, (*world).planDestroy, map[string]because{
-			"sale/tickets": {planner.ReasonRequested, "asked for; its own log is kept"}, "shard/0": {planner.ReasonRequested, "its log is sealed, exported and deleted"},
+			"sale/tickets": {planner.ReasonRequested, "requested; its own log is kept"}, "shard/0": {planner.ReasonRequested, "its log is sealed, exported and deleted"},
 			"node/node-0": {planner.ReasonRequested, "leases and marker of the sale are removed"},
 		}},
 		"destroy of what is sealed": {func(w *world) { w.mustApply(tickets(10)); w.seal() }, (*world).planDestroy, map[string]because{
-			"sale/tickets": {planner.ReasonDestroyPending, "the sale is exported, and an earlier destroy did not end"},
-			"shard/0":      {planner.ReasonDestroyPending, "the sale is exported, and an earlier destroy did not end"},
+			"sale/tickets": {planner.ReasonDestroyPending, "the sale is exported, and an earlier destroy did not finish"},
+			"shard/0":      {planner.ReasonDestroyPending, "the sale is exported, and an earlier destroy did not finish"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -758,9 +758,9 @@ func TestSpreadWarning(t *testing.T) {
 		want           string
 	}{
 		"enough":         {4 * 2 * 20, 2, 20, ""},
-		"one too few":    {4*2*20 - 1, 2, 20, "lockCount 20 leaves 7 units a shard, and a user may have 2: many claims will wait for units of other shards; with a lockCount of at most 19 few will"},
-		"one unit each":  {1024, 1, 1024, "lockCount 1024 leaves 1 unit a shard, and a user may have 1: many claims will wait for units of other shards; with a lockCount of at most 256 few will"},
-		"hardly any":     {20, 20, 20, "with a lockCount of at most 16 few will"},
+		"one too few":    {4*2*20 - 1, 2, 20, "lockCount 20 leaves 7 units per shard, and a user may have 2: many claims will wait for units of other shards; a lockCount of at most 19 avoids that"},
+		"one unit each":  {1024, 1, 1024, "lockCount 1024 leaves 1 unit per shard, and a user may have 1: many claims will wait for units of other shards; a lockCount of at most 256 avoids that"},
+		"hardly any":     {20, 20, 20, "a lockCount of at most 16 avoids that"},
 		"but few shards": {16, 20, 16, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

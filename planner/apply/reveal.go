@@ -38,7 +38,7 @@ func (r *revealing) run() {
 		r.reveal()
 		r.rank()
 		if drawn := x.sale.Drawn(); !bytes.Equal(drawn.GetBeacon(), x.plan.Beacon) {
-			x.warn("somebody else has revealed the draw meanwhile, %s: the order follows from that", planner.DrawnBy(drawn))
+			x.warn("another process has revealed the draw meanwhile, %s: the order follows from that", planner.DrawnBy(drawn))
 		}
 	}
 	x.result.Generation = x.sale.Generation()
@@ -117,7 +117,7 @@ func (r *revealing) publish() {
 		r.checkLive()
 		is := x.sale.EntriesClosed()
 		if is != nil && !bytes.Equal(is.GetRoot(), op.GetRoot()) {
-			x.core.Fail(fmt.Errorf("%w: the shards have other entries than the sale's log says", ledger.ErrCorrupt))
+			x.core.Fail(fmt.Errorf("%w: the entries of the shards differ from those in the sale's log", ledger.ErrCorrupt))
 		}
 		return is != nil
 	})
@@ -127,7 +127,7 @@ func (r *revealing) publish() {
 // entries could win.
 func (r *revealing) checkSettled() {
 	if r.x.sale.Applied() < r.x.sale.Generation() {
-		r.x.stale("has got another generation since, which is not on every shard yet")
+		r.x.stale("has a newer generation, which has not reached every shard yet")
 	}
 }
 
@@ -190,7 +190,7 @@ func drawSecret(planned *pb.Planned, rand io.Reader, key *units.Key) error {
 		return nil
 	}
 	if key == nil {
-		return errors.New("the secret of the draw is to be encrypted: give the key")
+		return errors.New("the secret of the draw must be encrypted: give the key")
 	}
 	secret := make([]byte, draw.SecretLen)
 	if _, err := io.ReadFull(rand, secret); err != nil {
@@ -217,7 +217,7 @@ func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 	d := sale.Draw()
 	if key == nil || key.ID() != d.GetKey() {
 		return link, &planner.Refusal{
-			Reason: fmt.Sprintf("the secret of the draw is encrypted with the key whose id is %s, and the key given is another", d.GetKey()),
+			Reason: fmt.Sprintf("the secret of the draw is encrypted with the key with id %s, but another key was given", d.GetKey()),
 			Remedy: "Give the key that draw.keyEnv or draw.keyFile had at the first apply: without it the draw cannot be revealed.",
 		}
 	}

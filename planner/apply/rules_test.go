@@ -162,7 +162,7 @@ func TestUsersThatCannotBeRead(t *testing.T) {
 		"no table": {&rules.SourceError{What: "users table users does not exist", Remedy: "Make it."},
 			"sale tickets: users table users does not exist. Make it.", "sale tickets: users table users does not exist. Make it.", planner.ErrRefused, false},
 		"a bad file": {bad, "users.csv:7:1: no", "users.csv:7:1: no", nil, true},
-		"away":       {away, "the users of sale tickets cannot be checked, as a new sale asks for: nobody answers", "", away, false},
+		"away":       {away, "the users of sale tickets cannot be read, which a new sale needs: nobody answers", "", away, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -199,7 +199,7 @@ func TestRulesThatCannotBePlanned(t *testing.T) {
 		w.mustApply(tickets(10))
 	}
 	idle := with(choosy(), func(s *spec.Sale) { s.Rules, s.Queue = nil, nil })
-	if p := w.mustPlan(idle); fmt.Sprint(p.Warnings) != "[users or history are declared, and there are no rules to read them]" {
+	if p := w.mustPlan(idle); fmt.Sprint(p.Warnings) != "[users or history are declared, but no rules read them]" {
 		t.Errorf("the warnings are %q", p.Warnings)
 	}
 }

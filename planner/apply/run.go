@@ -86,11 +86,11 @@ func checkDestroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPat
 		return nil
 	}
 	if err := payload.CheckKey(ctx, cfg.Logs, actual.Sale, cfg.Key); err != nil {
-		return fmt.Errorf("sale %s is not destroyed, its export could not say what was sold: %w", plan.Sale, err)
+		return fmt.Errorf("sale %s is not destroyed, because its export would lack payloads: %w", plan.Sale, err)
 	}
 	if cfg.Remember != nil {
 		if err := cfg.Remember(ctx, plan.Sale, plan.UID, nil); err != nil {
-			return fmt.Errorf("sale %s is not destroyed, what users bought could not be kept: %w", plan.Sale, err)
+			return fmt.Errorf("sale %s is not destroyed, because purchases could not be recorded: %w", plan.Sale, err)
 		}
 	}
 	return checkExportPath(exportPath, plan.UID, actual.ShardsSealed())

@@ -272,7 +272,7 @@ func TestForgedPlanIsNamed(t *testing.T) {
 		"a kind":    {func(p *planner.Plan, _ *pb.Planned) { p.Kind = planner.KindReveal }, "of kind reveal, and only plans to apply and to destroy are saved"},
 		"a stock": {
 			func(_ *planner.Plan, p *pb.Planned) { p.Spec = specOf(t, tickets(11)) },
-			"the sale is declared otherwise in its file than in the plan, stock; make a new plan",
+			"the sale has another declaration in its file than in the plan, stock; make a new plan",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestSettingsInForce(t *testing.T) {
 			if got := brief(plan); got != test.want {
 				t.Fatalf("the plan is %q, want %q", got, test.want)
 			}
-			const reason = "the settings in force are not those that were declared"
+			const reason = "the settings in force differ from the declared ones"
 			if !plan.Empty() && plan.Actions[0].Reason != reason {
 				t.Errorf("the reason is %q", plan.Actions[0].Reason)
 			}

@@ -296,7 +296,7 @@ type fate int
 
 const (
 	served  fate = iota // it is made, and nobody hears of it
-	dropped             // it is never made
+	dropped             // it is never created
 	delayed             // it is made later, on land
 )
 

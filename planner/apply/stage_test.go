@@ -36,9 +36,9 @@ func TestStagesOfAnApply(t *testing.T) {
 		"apply: asking the lock nodes",
 		"apply: reading the sale's log",
 		"apply: appending Planned, slot 0",
-		"apply: bringing the shards to their generation, slot 1, 0 of 3 shards done",
-		"apply: bringing the shards to their generation, slot 1, 1 of 3 shards done",
-		"apply: bringing the shards to their generation, slot 1, 2 of 3 shards done",
+		"apply: applying the generation to the shards, slot 1, 0 of 3 shards done",
+		"apply: applying the generation to the shards, slot 1, 1 of 3 shards done",
+		"apply: applying the generation to the shards, slot 1, 2 of 3 shards done",
 		"apply: marking the lock nodes, slot 1, 3 of 3 shards done",
 		"apply: appending Applied, slot 1, 3 of 3 shards done",
 		"apply: appending Applied, slot 2, 3 of 3 shards done",
@@ -68,8 +68,8 @@ func TestStagesOfADestroy(t *testing.T) {
 		}
 	}
 	want := []string{
-		"asking the lock nodes", "reading the sale's log", "appending Planned", "bringing the shards to their generation", "appending Applied",
-		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "sweeping the lock nodes",
+		"asking the lock nodes", "reading the sale's log", "appending Planned", "applying the generation to the shards", "appending Applied",
+		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "cleaning the lock nodes",
 		"deleting the lists", "deleting the shards' logs", "appending Destroyed",
 	}
 	if !slices.Equal(got, want) {
@@ -93,7 +93,7 @@ func TestInterruptsSayHowFarItCame(t *testing.T) {
 	m := machine.New(p.x.core, p.x)
 	m.Stop(w.now, context.Canceled)
 	_, _, _, err := m.Next(w.now)
-	const want = "(apply: bringing the shards to their generation, slot 3, 1 of 3 shards done)"
+	const want = "(apply: applying the generation to the shards, slot 3, 1 of 3 shards done)"
 	if !errors.Is(err, planner.ErrPartly) || !strings.Contains(err.Error(), want) {
 		t.Errorf("it ends with %v, want %q in it", err, want)
 	}

@@ -96,7 +96,7 @@ func TestStatusOfShardsWithoutAHead(t *testing.T) {
 		actual.Shards[2] = shard
 		s, err := current.NewStatus(actual)
 		if err != nil || s.Phase != ledger.PhaseStalled || len(s.Warnings) == 0 || // open, and no node votes yet
-			s.Warnings[0] != "1 of 3 shards cannot be read (2): their users cannot buy, and the sums leave them out" {
+			s.Warnings[0] != "1 of 3 shards cannot be read (2): their users cannot buy, and the totals exclude them" {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 		t.Errorf("shards: %+v", s.Shards)
 	}
 	want := []string{
-		"1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out",
+		"1 of 3 shards cannot be read (1): their users cannot buy, and the totals exclude them",
 		"2 of 3 lock nodes vote: no other may fail",
 	}
 	if !slices.Equal(s.Warnings, want) {
@@ -352,7 +352,7 @@ func TestHistory(t *testing.T) {
 // The lock nodes know of a sale whose ledger was deleted: nothing advises to apply it, and a plan
 // that would sell its units again warns. After a destroy no node knows anything.
 func TestLedgerDeleted(t *testing.T) {
-	const says = "3 of 3 lock nodes know a run of sale tickets, and the ledger has none"
+	const says = "3 of 3 lock nodes know a run of sale tickets, but the ledger has none"
 	w := newWorld(t)
 	sold(w)
 	cfg := w.config()

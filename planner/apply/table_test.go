@@ -179,7 +179,7 @@ func TestTableProgress(t *testing.T) {
 }
 
 // A table that cannot be checked or made is tried again after pauses that grow, as
-// long as patience lasts, and no longer.
+// long as patience lastsinstead of.
 func TestPatienceWithATable(t *testing.T) {
 	const ms = time.Millisecond
 	for name, test := range map[string]struct {
@@ -192,7 +192,7 @@ func TestPatienceWithATable(t *testing.T) {
 	}{
 		"never checked":     {func(f *fakeTable, e func() error) { f.checks = e }, 100, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms}, planner.ErrStore, "tried for 60ms: table sales: the master", false, false},
 		"checked in time":   {func(f *fakeTable, e func() error) { f.checks = e }, 3, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms, 140 * ms}, nil, "", false, true}, // and once it is made
-		"never made":        {func(f *fakeTable, e func() error) { f.creates = e }, 100, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms}, planner.ErrStore, "tried for 60ms: table sales: the master", true, false},
+		"never created":     {func(f *fakeTable, e func() error) { f.creates = e }, 100, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms}, planner.ErrStore, "tried for 60ms: table sales: the master", true, false},
 		"made in time":      {func(f *fakeTable, e func() error) { f.creates = e }, 1, []time.Duration{0, 20 * ms}, nil, "", false, true},
 		"made, reply lost":  {func(f *fakeTable, e func() error) { f.creates = func() error { f.exists = true; return e() } }, 1, []time.Duration{0}, nil, "", false, true},
 		"made, and lagging": {func(f *fakeTable, e func() error) { f.creates = func() error { f.checks = lags(); e(); return nil } }, 1, []time.Duration{0}, nil, "", false, true},

@@ -46,9 +46,9 @@ func (n *Payloads) Check(planned *pb.Planned) error {
 	case n == nil && !slices.ContainsFunc(planned.GetShards(), func(c *pb.ShardChange) bool { return len(c.GetAdd()) > 0 }):
 		return nil
 	case n == nil:
-		return errors.New("the plan adds units, and nobody says what they are")
+		return errors.New("the plan adds units, but their payloads are missing")
 	case string(n.digest[:]) != string(planned.GetUnits()):
-		return fmt.Errorf("%w: the units are others than when the plan was made; make a new plan", planner.ErrStale)
+		return fmt.Errorf("%w: the units have changed since the plan was made; make a new plan", planner.ErrStale)
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func (s *Status) warnings(actual *planner.Actual) {
 	}
 	if len(lost) > 0 && actual.Sale.Applied() > 0 {
 		s.Warnings = append(s.Warnings, fmt.Sprintf(
-			"%d of %d shards cannot be read (%s): their users cannot buy, and the sums leave them out",
+			"%d of %d shards cannot be read (%s): their users cannot buy, and the totals exclude them",
 			len(lost), len(actual.Shards), spec.Numbers(lost)))
 	}
 	for _, n := range actual.Nodes {
@@ -217,7 +217,7 @@ func (s *Status) warnings(actual *planner.Actual) {
 	}
 	s.listWarnings(actual)
 	if s.Owner == "" && !actual.Unserved() {
-		s.Warnings = append(s.Warnings, "whether a process serves it is unknown: too few lock nodes can be asked")
+		s.Warnings = append(s.Warnings, "it is unknown whether a process serves it: too few lock nodes answer")
 	}
 }
 
@@ -243,9 +243,9 @@ func (s *Status) listWarnings(actual *planner.Actual) {
 	}
 	then := "apply fills them from the ledger"
 	if s.Owner != "" {
-		then = "the process that serves the sale fills them from the ledger as soon as their nodes answer"
+		then = "the serving process fills them from the ledger as soon as their nodes answer"
 	}
-	s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d lists are off or cannot be asked for (%s): their users get nothing; %s",
+	s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d lists are off or unreachable (%s): their users get nothing; %s",
 		len(off), len(actual.Lists), spec.Numbers(off), then))
 }
 

@@ -30,7 +30,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 			return nil
 		case try == ledger.MissingTries && i < 0:
 			return &planner.Refusal{
-				Reason: fmt.Sprintf("the log of sale %s was read without a generation that a shard has taken, or the ranks of units awarded: the store answers from the past", name),
+				Reason: fmt.Sprintf("the log of sale %s was read without a generation or ranks that a shard already has: the store answers with old data", name),
 				Remedy: "Run the command again.",
 			}
 		case try == ledger.MissingTries:
@@ -65,7 +65,7 @@ func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
 		return planner.DamagedError(sale, i, &head)
 	}
 	return &planner.Refusal{
-		Reason: fmt.Sprintf("%s %s: a destroy of the sale has begun and not ended", planner.ShardAddress(i), lacks),
+		Reason: fmt.Sprintf("%s %s: a destroy of the sale has not finished", planner.ShardAddress(i), lacks),
 		Remedy: "Wait until it has, or run 'salectl destroy' again: it exports the sale.",
 	}
 }

@@ -273,7 +273,7 @@ func TestCoreInsists(t *testing.T) {
 	}
 	c := newCored(t)
 	e := c.do(func() { c.Go(func() { readHeads(c) }) })
-	c.mono += 10 * time.Second // as long as patience lasts, and no longer
+	c.mono += 10 * time.Second // as long as patience lastsinstead of
 	if e = c.answer(e.calls[0], nil, broken); e.done {
 		t.Fatal("gave up too soon")
 	}

@@ -82,7 +82,7 @@ func (t *Log) run(do ledger.Do) ledger.Event {
 		case t.Tries > 0 && t.idle >= t.Tries:
 			c.Fail(storeError(ledger.Stuck(t.Writer.Log(), t.Folder, t.last)))
 		case c.Now.Mono-began > MaxLag:
-			c.Fail(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers from the past", planner.ErrStore, t.Writer.Log(), MaxLag))
+			c.Fail(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers with old data", planner.ErrStore, t.Writer.Log(), MaxLag))
 		default:
 			c.SleepUntil(do.Wake)
 			do = t.Writer.Tick(c.Now)

@@ -148,7 +148,7 @@ func TestTrack(t *testing.T) {
 				k.t.Errorf("gave up after %v", took)
 			}
 		},
-		"as long as patience lasts, and no longer": func(k *tracked) {
+		"as long as patience lastsinstead of": func(k *tracked) {
 			k.read()
 			k.replies(ledger.Reply{Err: errNoDisk})
 			k.waits()
@@ -211,7 +211,7 @@ func TestTrack(t *testing.T) {
 				}
 			}
 		},
-		"as long as a log may lag, and no longer": func(k *tracked) {
+		"as long as a log may laginstead of": func(k *tracked) {
 			k.read()
 			k.replies(ledger.Reply{Head: k.entry.Head})
 			k.waits()
@@ -258,7 +258,7 @@ func TestTrack(t *testing.T) {
 					break
 				}
 			}
-			k.ended(planner.ErrStore, "log sale/x could not be read to its end for 1m0s, it answers from the past")
+			k.ended(planner.ErrStore, "log sale/x could not be read to its end for 1m0s, it answers with old data")
 			if took := k.mono - began; took <= time.Minute || took > 65*time.Second {
 				k.t.Errorf("gave up after %v", took)
 			}

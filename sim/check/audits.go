@@ -115,7 +115,7 @@ func (r *run) unread(n uint64) (problems []string) {
 		for _, s := range l.slots {
 			for _, op := range s.commit.GetOps() {
 				if g := op.GetGeneration(); g.GetNumber() > n {
-					problems = append(problems, fmt.Sprintf("shard %d took another generation %d than was planned", l.shard, g.GetNumber()))
+					problems = append(problems, fmt.Sprintf("shard %d took a generation %d that differs from the planned one", l.shard, g.GetNumber()))
 					added = append(added, g.GetAdd()...)
 				}
 			}

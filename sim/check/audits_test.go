@@ -121,7 +121,9 @@ var auditFaults = map[string]planted{
 	}, "audits"},
 	"an audit amid a lag that finds other units": {busy, func(w *world) {
 		w.plan(1, 0, pb.Phase_OPEN)
-		w.auditedBehind(2, func(_ *Audit, is *auditFound) { is.Problems[2] = "units [6-8] are in the ledger and were never dealt" })
+		w.auditedBehind(2, func(_ *Audit, is *auditFound) {
+			is.Problems[2] = "units [6-8] are in the ledger, but were never added to the sale"
+		})
 	}, "audits"},
 	"an audit amid a lag that finds a generation on one shard": {busy, func(w *world) {
 		w.plan(0, 0, pb.Phase_OPEN)
@@ -184,11 +186,11 @@ func TestToleratedAudits(t *testing.T) {
 		},
 		"after a lag": func(w *world) {
 			w.audited(func(a *Audit, is *auditFound) {
-				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log", "units [1-3 5] are in the sale, and what they are is not stored",
+				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log", "units [1-3 5] are in the sale, but their payloads are not stored",
 					"what the units are: log 00/0123456789abcdef/units: no such log"}
 			})
 			w.audited(func(a *Audit, is *auditFound) {
-				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 0 does not end in the slot that the sale was sealed with"}
+				a.Lagged, is.OK, is.Problems = true, false, []string{"the log of shard 0 does not end in the slot with which the sale was sealed"}
 			})
 			w.h.Audited(w.pass(), Audit{How: Corrupt, Lagged: true})
 			w.h.ExportedLive(w.pass(), LiveExport{How: Corrupt, Lagged: true})

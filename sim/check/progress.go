@@ -15,7 +15,7 @@ func progress(e *evidence, bad fault) {
 	}
 	r := e.runs[len(e.runs)-1]
 	if r.applied == nil || r.sealed != nil {
-		return // nobody serves it
+		return // no process serves it
 	}
 	newest := r.planned[len(r.planned)-1]
 	for _, l := range r.shards {

@@ -390,7 +390,7 @@ func (w *world) others() {
 	w.want(c, 200, "held")
 	c.header.Set("Content-Type", "application/vnd.salectl.stream+protobuf")
 	c.body = "\x02\x08\x01" // a request of two bytes that has nothing but the id 1
-	w.want(c, 200, "asks for nothing that is known here")
+	w.want(c, 200, "asks for no known content here")
 }
 
 // want makes a call whose answer has a status, and has a word in it.

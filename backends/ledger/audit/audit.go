@@ -52,7 +52,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	case sale.Generation() == 0:
 		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
 	case sale.Destroyed():
-		return nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export alone: %w", name, ledger.ErrGone)
+		return nil, fmt.Errorf("sale %s is destroyed, only the export has its ledger: %w", name, ledger.ErrGone)
 	}
 	a, reducers := NewRecount(name, sale.UID(), sale.Shards(), newReducer)
 	a.heads = map[string]ledger.Head{sale.Log(): sale.Head()}
@@ -75,7 +75,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 		return nil, err
 	}
 	if deleted(sale, a.UID, a.books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ledger.ErrGone))) {
-		return nil, fmt.Errorf("sale %s is being deleted, its ledger is in the export alone: %w", name, ledger.ErrGone)
+		return nil, fmt.Errorf("sale %s is being deleted, only the export has its ledger: %w", name, ledger.ErrGone)
 	}
 	for _, b := range a.books {
 		a.complete(b, applied, sealed)
@@ -114,7 +114,7 @@ func (r *Recount) complete(b *Book, applied uint64, sealed *pb.Sealed) {
 		r.Problem("shard %d has %s, %d were applied", b.shard, spec.Count(len(b.generations), "generation"), applied)
 	}
 	if b.refused == nil && !b.endsWith(sealed) {
-		r.Problem("shard %d does not end in the slot that the sale was sealed with", b.shard)
+		r.Problem("the log of shard %d does not end in the slot with which the sale was sealed", b.shard)
 	}
 }
 
@@ -259,7 +259,7 @@ type Report struct {
 func (a *Report) Warn(now time.Time) {
 	for _, log := range slices.Sorted(maps.Keys(a.heads)) {
 		if by, wrong := a.heads[log].Ahead(now); wrong {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("the time of log %s is %v ahead of this host's clock: a clock was wrong when it was appended to, or this one is",
+			a.Warnings = append(a.Warnings, fmt.Sprintf("the time of log %s is %v ahead of this host's clock: either this clock is wrong, or that of the writer was",
 				log, by.Round(time.Second)))
 		}
 	}

@@ -44,7 +44,7 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 		sum += amount
 	}
 	if sum != red.Total {
-		r.Problem("the packets come to %s, and %s was declared", red.Format(sum), red.Format(red.Total))
+		r.Problem("the packets add up to %s, but %s was declared", red.Format(sum), red.Format(red.Total))
 	}
 	granted, left := grantedAndLeft(sale, r.books)
 	found := Packets{Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets, Taken: granted.count}
@@ -55,7 +55,7 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 			left.count, found.Left, red.Packets, found.Total)
 	}
 	if end := sale.Sealed(); end != nil && end.GetRefund() != left.worth(dealt) {
-		r.Problem("the sale was sealed with a refund of %s, and %s is left", red.Format(end.GetRefund()), found.Left)
+		r.Problem("the sale was sealed with a refund of %s, but %s is left", red.Format(end.GetRefund()), found.Left)
 	}
 }
 

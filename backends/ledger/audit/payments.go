@@ -41,10 +41,10 @@ func (a *Report) payments(books []*Book) {
 	for _, reference := range slices.Sorted(maps.Keys(again)) {
 		p := again[reference]
 		if len(p.bought) > 1 {
-			a.Problem("payment %q has bought %s, and a payment buys one: refund the others", reference, someClaims(p.bought))
+			a.Problem("payment %q has bought %s, but a payment buys one claim: refund the others", reference, someClaims(p.bought))
 		}
 		if len(p.owed) > 0 && len(a.Warnings) < enough {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("payment %q is owed back for %s, and has bought %s: pay it back once, less what it has bought",
+			a.Warnings = append(a.Warnings, fmt.Sprintf("payment %q is owed back for %s and has bought %s: pay back, once, only the part that bought nothing",
 				reference, someClaims(p.owed), someClaims(p.bought)))
 		}
 	}

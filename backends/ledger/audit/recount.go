@@ -135,7 +135,7 @@ func (r *Recount) Units(sale *ledger.Sale) {
 		for i, taken := range b.generations {
 			g := uint64(i + 1)
 			if g > sale.Generation() || !proto.Equal(taken, sale.ShardGeneration(g, b.shard)) {
-				r.Problem("shard %d took another generation %d than was planned", b.shard, g)
+				r.Problem("shard %d took a generation %d that differs from the planned one", b.shard, g)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 				err = errors.Join(err, dealt.Add(run))
 			}
 			if err != nil {
-				r.Problem("generation %d deals units twice: %v", g.GetNumber(), err)
+				r.Problem("generation %d adds units twice: %v", g.GetNumber(), err)
 			}
 		}
 		put(b.free, "available on shard %d", b.shard)
@@ -201,10 +201,10 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 		}
 	}
 	if lost := dealt.Minus(seen); len(lost) > 0 {
-		r.Problem("units %v were dealt and are nowhere", lost)
+		r.Problem("units %v were added to the sale, but are in no place", lost)
 	}
 	if made := seen.Minus(dealt); len(made) > 0 {
-		r.Problem("units %v are in the ledger and were never dealt", made)
+		r.Problem("units %v are in the ledger, but were never added to the sale", made)
 	}
 }
 
@@ -242,7 +242,7 @@ func unstored(log *payload.Log, added []ledger.Added) (all []ledger.Units) {
 // the log was read.
 func (r *Recount) Payloads(log *payload.Log, added []ledger.Added) {
 	for _, missing := range unstored(log, added) {
-		r.Problem("units %v are in the sale, and what they are is not stored", missing)
+		r.Problem("units %v are in the sale, but their payloads are not stored", missing)
 	}
 }
 

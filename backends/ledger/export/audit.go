@@ -183,7 +183,7 @@ func (x *fileAudit) claims() error {
 				x.at("claim %s of user %q is in no commit", line.Claim, line.User)
 				continue
 			case at < next:
-				x.at("claim %s stands here a second time, or out of order", line.Claim)
+				x.at("claim %s is repeated or out of order", line.Claim)
 				continue
 			}
 			missing(at)
@@ -199,7 +199,7 @@ func (x *fileAudit) claims() error {
 	}
 	missing(total)
 	if unjudged > 0 {
-		x.Problem("%s could not be judged, since commits cannot be read", spec.Count(unjudged, "claim"))
+		x.Problem("%s could not be verified, since commits cannot be read", spec.Count(unjudged, "claim"))
 	}
 	if verifier != nil && !x.damaged(-1) {
 		x.Draw = verifier.Report()
@@ -210,7 +210,7 @@ func (x *fileAudit) claims() error {
 	if p, has := x.of.packets, x.header.Packets; has != nil && x.of.lacksSeed() {
 		granted, left := p.Format(x.worth), p.Format(p.Total-x.worth)
 		if granted != has.Granted || left != has.Refund {
-			x.Problem("line 1: the packets that were granted come to %s by the lines of the claims, which leaves %s, and to %s and %s by the header",
+			x.Problem("line 1: by the claims, packets of %s are granted and %s are left; by the header, %s and %s",
 				granted, left, has.Granted, has.Refund)
 		}
 	}
@@ -348,23 +348,23 @@ func (x *fileAudit) verifier() *draw.Verifier {
 
 // unproven returns what the file alone cannot prove.
 func (x *fileAudit) unproven() (all []string) {
-	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest")
+	all = append(all, "that the file as a whole is genuine: compare its SHA-256 with that of 'salectl history' after destroy, or that of a live export with its manifest")
 	if x.of.lacksSeed() {
-		const left = "the seed is left out while a packet may still be given"
-		all = append(all, "which amount each packet has, and what the commitment is to: "+left,
-			"that the first generation is the ledger's in what the shards do not have of it: "+left+", so that the commit has other bytes than those that were hashed")
+		const left = "the seed is left out while packets may still be given"
+		all = append(all, "the amount of each packet, and the content of the commitment: "+left,
+			"the parts of the first generation that the shards do not repeat: "+left+", so the bytes of the commit differ from the hashed ones")
 	}
 	if x.header.Draw != nil && !x.sealed() {
-		all = append(all, "how many units the draw has, how many awards have lapsed and which rank is the last that may be awarded: the sale was not over, and draw.winners, draw.lapsed and draw.reach may be later than the commits")
+		all = append(all, "the number of units of the draw, its lapsed awards and the last rank that may be awarded: the sale was not over, and draw.winners, draw.lapsed and draw.reach may be later than the commits")
 	}
 	if x.header.Redacted {
-		all = append(all, "that the commits are those of the ledger: the keys in them are redacted, so that they have other bytes than those that were hashed; whoever has the whole export can compare the two line by line")
+		all = append(all, "that the commits are the ledger's: their keys are redacted, so their bytes differ from the hashed ones; compare the file with the whole export line by line")
 	}
 	switch {
 	case x.locked:
-		all = append(all, "what the units are: they are encrypted, and --units-key-file names the file with their key")
+		all = append(all, "the payloads of the units: they are encrypted; give the file of their key with --units-key-file")
 	case x.sale != nil && x.sale.Newest().GetUnits() != nil && x.header.UnitsLog == nil:
-		all = append(all, "what the units are: they are secret, and were left out of a file for sharing")
+		all = append(all, "the payloads of the units: they are secret, and were left out of a file for sharing")
 	}
 	return all
 }

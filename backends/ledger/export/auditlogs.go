@@ -101,7 +101,7 @@ func (x *fileAudit) commit() {
 	redacted := c.Shard != nil && x.header.Redacted
 	switch {
 	case !bytes.Equal(x.line, encode(c)):
-		x.at("%s is written otherwise than salectl writes it", slot)
+		x.at("%s does not have the form that salectl writes", slot)
 	case c.Log != saleLogName && redacted != (c.Hash != nil):
 		x.at("%s is redacted: %v; the header says: %v", slot, c.Hash != nil, x.header.Redacted)
 	case slices.ContainsFunc(x.logs[i+1:], func(later *auditedLog) bool { return later.number > 0 }):
@@ -110,11 +110,11 @@ func (x *fileAudit) commit() {
 	switch next := l.at.Next(); {
 	case l.damage != nil: // what follows it cannot be judged
 	case c.Slot < next:
-		x.at("%s stands here a second time, or out of order", slot)
+		x.at("%s is repeated or out of order", slot)
 	case c.Slot > next && l.number == 0:
 		l.damage = fmt.Errorf("line %d: %s stands where slot %d should: what is before it is missing, and what follows cannot be judged", x.number, slot, next)
 	case c.Slot > next:
-		l.damage = fmt.Errorf("line %d: %s follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
+		l.damage = fmt.Errorf("line %d: %s follows slot %d in line %d: the slots between are missing, and later ones cannot be verified",
 			x.number, slot, next-1, l.number)
 	default:
 		hash := ledger.Hash(sha256.Sum256(c.Commit))
@@ -162,9 +162,9 @@ func (x *fileAudit) whole(l *auditedLog) bool {
 	case l.at.Root() == l.has.Root && (l.has.Slots == 0 || next == l.has.First+l.has.Slots):
 		return true
 	case l.number == 0:
-		x.Problem("%s has no slot %d, and a root in the header, line 1: its lines are missing, or the file ends too early", l.what, next)
+		x.Problem("%s has no slot %d, but a root in the header (line 1): its lines are missing, or the file was cut off", l.what, next)
 	default:
-		x.Problem("line %d: %s ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered", l.number, l.what)
+		x.Problem("line %d: %s does not end here with the root of the header (line 1): later slots are missing, or one of the two lines was altered", l.number, l.what)
 	}
 	return false
 }
@@ -193,7 +193,7 @@ func (x *fileAudit) units() {
 	}
 	switch {
 	case x.header.UnitsLog == nil && !x.header.Redacted:
-		x.Problem("line 1: the header names no log of units, and the sale's log says that they are more than numbers")
+		x.Problem("line 1: the header names no log of units, but the sale's log declares payloads")
 	case x.header.UnitsLog != nil && x.payloads != nil:
 		x.Payloads(x.payloads, x.added())
 	}
@@ -211,9 +211,9 @@ func (x *fileAudit) openUnits(key *units.Key) error {
 	}
 	switch {
 	case key != nil && sealedWith == "" && !x.damaged(-1):
-		return errors.New("the file has no units that are encrypted: audit it without a key")
+		return errors.New("the file has no encrypted units: audit it without a key")
 	case key != nil && key.ID() != sealedWith:
-		return fmt.Errorf("the units in the file are encrypted with the key %s, and the one given is %s", sealedWith, key.ID())
+		return fmt.Errorf("the units in the file are encrypted with key %s, not with the given key %s", sealedWith, key.ID())
 	case x.payloads == nil || x.header.UnitsLog == nil || x.sale == nil:
 		return nil
 	case sealedWith != "" && key == nil:
@@ -233,7 +233,7 @@ func (x *fileAudit) payloadsOf(line Claim, c ledger.Claim) []map[string]string {
 	}
 	told, err := x.reader.OfClaim(context.Background(), c)
 	if err != nil {
-		x.at("what the units of claim %s are: %v", line.Claim, err)
+		x.at("the payloads of claim %s: %v", line.Claim, err)
 		return line.Payloads
 	}
 	var all []map[string]string

@@ -22,7 +22,7 @@ func Check(ctx context.Context, logs ledger.Logs, from io.Reader, sale string, l
 	}
 	switch _, err := io.ReadFull(from, make([]byte, 1)); {
 	case err == nil:
-		return fmt.Errorf("the export goes on behind its end: %w", ledger.ErrCorrupt)
+		return fmt.Errorf("the export continues after its end: %w", ledger.ErrCorrupt)
 	case !errors.Is(err, io.EOF):
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *comparison) Write(want []byte) (int, error) {
 	}
 	for i, b := range c.has[:n] {
 		if b != want[i] {
-			return i, fmt.Errorf("line %d of the export is not that of the ledger: %w", c.line, ledger.ErrCorrupt)
+			return i, fmt.Errorf("line %d of the export differs from the ledger: %w", c.line, ledger.ErrCorrupt)
 		}
 		if b == '\n' {
 			c.line++

@@ -90,7 +90,7 @@ func (x *fileAudit) differs(what string, want []byte, source string) {
 		told = true
 	}
 	if !told {
-		x.at("%s is written otherwise than salectl writes it", what)
+		x.at("%s does not have the form that salectl writes", what)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // ErrDrawRedacted reports that a draw cannot be exported in redacted form: its order follows from
 // the keys. draw.Publish writes a list without keys that can be verified.
-var ErrDrawRedacted = errors.New("a draw is not exported without its keys: 'salectl draw list' writes its list without users and keys, for everybody to verify")
+var ErrDrawRedacted = errors.New("the export of a draw cannot be redacted: 'salectl draw list' writes a public list without users and keys")
 
 // redaction removes from an export what only the owner of the sale may have; nil removes nothing.
 // It removes the keys of requests, since user and key give access to the result of a claim; what

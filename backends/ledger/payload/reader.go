@@ -79,7 +79,7 @@ type Fields struct {
 
 // ErrUnreadable reports that a payload cannot be read: it was never stored, or it is sealed
 // with another key.
-var ErrUnreadable = errors.New("what the unit is cannot be told")
+var ErrUnreadable = errors.New("the payload of the unit is unavailable")
 
 // Follow sets the units that the plans of the run have added, as returned by Sale.Added.
 func (r *Reader) Follow(added []ledger.Added) {
@@ -283,9 +283,9 @@ func open(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
 	if op.GetKey() != "" {
 		switch {
 		case key == nil:
-			return nil, fmt.Errorf("%w: it is sealed, and there is no key", ErrUnreadable)
+			return nil, fmt.Errorf("%w: it is encrypted, and no key is given", ErrUnreadable)
 		case key.ID() != op.GetKey():
-			return nil, fmt.Errorf("%w: it is sealed with the key %s, and this one is %s", ErrUnreadable, op.GetKey(), key.ID())
+			return nil, fmt.Errorf("%w: it is encrypted with key %s, not with the given key %s", ErrUnreadable, op.GetKey(), key.ID())
 		}
 		var err error
 		if packed, err = key.Open(placeOf(log, op), packed); err != nil {

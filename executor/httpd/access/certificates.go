@@ -140,7 +140,7 @@ func (paths TLSFiles) read() (*credentials, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s and %s are no certificate and its key: %s", ErrBadTLS, paths.Cert, paths.Key, strings.TrimPrefix(err.Error(), "tls: "))
+		return nil, fmt.Errorf("%w: %s and %s are not a certificate and its key: %s", ErrBadTLS, paths.Cert, paths.Key, strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	r.own = &pair
 	r.client.Certificates = []tls.Certificate{pair}
@@ -189,7 +189,7 @@ func (certs *Certificates) Require(exempt func(*http.Request) bool, h http.Handl
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) && !exempt(r) {
-			wire.WriteForbidden(w, "This server asks for a client certificate, and the connection has shown none.")
+			wire.WriteForbidden(w, "This server requires a client certificate, but the connection has none.")
 			return
 		}
 		h(w, r)

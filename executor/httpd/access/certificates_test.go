@@ -47,7 +47,7 @@ func TestReadCertificates(t *testing.T) {
 		"a client's":         {TLSFiles{CA: ofCA}, ""},
 		"another key":        {TLSFiles{Cert: good.Cert, Key: other.Key}, "private key does not match public key"},
 		"a key for all":      {TLSFiles{Cert: good.Cert, Key: open}, "chmod o-rwx " + open},
-		"no certificate":     {TLSFiles{Cert: empty, Key: good.Key}, "no certificate and its key"},
+		"no certificate":     {TLSFiles{Cert: empty, Key: good.Key}, "not a certificate and its key"},
 		"no authority":       {TLSFiles{CA: empty}, "has no certificate in PEM"},
 		"no client's":        {TLSFiles{Cert: good.Cert, Key: good.Key, ClientCA: good.Key}, "has no certificate in PEM"},
 		"something long":     {TLSFiles{CA: long}, "more than 4194304 bytes"},

@@ -36,7 +36,7 @@ func WithHosts(address net.Addr, more []string, handler http.HandlerFunc) http.H
 	usual := address.String()
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != usual && !known[hostOf(r.Host)] {
-			wire.WriteForbidden(w, "This server is reached from this machine alone, under localhost, 127.0.0.1 and [::1], and the request names another host. "+
+			wire.WriteForbidden(w, "This server accepts requests from this machine only, for localhost, 127.0.0.1 and [::1], but the request names another host. "+
 				"A proxy before it must send one of these as Host.")
 			return
 		}
@@ -99,7 +99,7 @@ func CheckListen(addr string, hasToken, insecure bool) error {
 		return nil
 	}
 	return fmt.Errorf("%w: other machines can reach %s; listen on 127.0.0.1 or [::1], "+
-		"give a bearer-token file, or say --insecure if everyone may claim", ErrExposed, addr)
+		"give a bearer-token file, or use --insecure if everyone may claim", ErrExposed, addr)
 }
 
 // Reachable reports whether other machines can reach an address. A host name other than localhost

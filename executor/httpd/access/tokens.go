@@ -102,8 +102,8 @@ func (tokens *Tokens) Reload() (changed bool, err error) {
 		return false, err
 	}
 	if set.shown() == "" {
-		return false, fmt.Errorf("%w: no token in %s may operate, and the processes of a sale show each other the first that may; "+
-			"write a line with a token alone, or with \"operate\" behind it", ErrBadToken, tokens.path)
+		return false, fmt.Errorf("%w: no token in %s has the right operate, which the processes of a sale need to reach each other; "+
+			"add a line with a token alone, or with \"operate\" after it", ErrBadToken, tokens.path)
 	}
 	if before := tokens.set.Load(); before != nil && bytes.Equal(before.content, set.content) {
 		return false, nil
@@ -164,7 +164,7 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 		case at[text] > 0:
 			return nil, fmt.Errorf("%w: line %d of %s has the token of line %d again", ErrBadToken, number, path, at[text])
 		case !known:
-			return nil, fmt.Errorf("%w: behind the token in line %d of %s may be its rights, claim, confirm, follow or operate, and nothing else", ErrBadToken, number, path)
+			return nil, fmt.Errorf("%w: after the token in line %d of %s only its rights may follow: claim, confirm, follow or operate", ErrBadToken, number, path)
 		}
 		at[text] = number
 		set.all = append(set.all, token{text, sha256.Sum256([]byte(text)), rights})
@@ -264,7 +264,7 @@ func (grant *Grant) May(needs Rights) *wire.Problem {
 	case has == 0:
 		return wire.NewProblem(http.StatusUnauthorized, "Send a token of the server as \"Authorization: Bearer <token>\".")
 	case has&needs == 0:
-		p := wire.NewProblem(http.StatusForbidden, fmt.Sprintf("The token has not the right to %s, which this request needs.", wordOf[needs]))
+		p := wire.NewProblem(http.StatusForbidden, fmt.Sprintf("This request needs a token with the right %s.", wordOf[needs]))
 		p.Scope = wordOf[needs]
 		return p
 	}

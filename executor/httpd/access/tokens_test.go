@@ -45,7 +45,7 @@ func TestReadTokens(t *testing.T) {
 		"only comments":     {content: "\n# none\n", remedy: "write a random one"},
 		"nobody operates":   {content: "a claim\nb follow\n", remedy: "a line with a token alone"},
 		"another right":     {content: "a\nb everything", remedy: "line 2"},
-		"a comment behind":  {content: "a claim # the shop", remedy: "claim, confirm, follow or operate, and nothing else"},
+		"a comment behind":  {content: "a claim # the shop", remedy: "only its rights may follow: claim, confirm, follow or operate"},
 		"one token twice":   {content: "a claim\n\na operate", remedy: "has the token of line 1 again"},
 		"not ASCII":         {content: "né", remedy: "visible ASCII"},
 		"a tab":             {content: "a\tclaim", remedy: "visible ASCII"},

@@ -52,7 +52,7 @@ func reloadFile(log *slog.Logger, r Reloaded, last string) string {
 	changed, err := r.Reload()
 	switch {
 	case err != nil && err.Error() != last:
-		log.Error("a file is not fit for use as it is now; what was read before remains in force", "file", r.String(), "why", err)
+		log.Error("a file is unusable; its earlier content stays in use", "file", r.String(), "why", err)
 		return err.Error()
 	case err != nil:
 		return last

@@ -22,7 +22,7 @@ func TestReloadLogs(t *testing.T) {
 	said := ""
 	for _, c := range []struct{ content, want string }{
 		{"old\n", ""},
-		{"", "level=ERROR msg=\"a file is not fit for use as it is now; what was read before remains in force\" file=\"token file "},
+		{"", "level=ERROR msg=\"a file is unusable; its earlier content stays in use\" file=\"token file "},
 		{"", ""},
 		{"a b", "level=ERROR"},
 		{"old\n", ""},

@@ -167,9 +167,9 @@ func turnsIn(t *testing.T, w *browser.Window) {
 
 	// What is wrong stands above all, once, and with the process.
 	a.show(func(l *Look) {
-		l.Unready = "clock: this host's clock is off: it is ahead by 1h0m0s"
+		l.Unready = "clock: this host's clock differs by off: it is ahead by 1h0m0s"
 		l.View.Problems = []api.SaleProblem{
-			{Kind: "clock", Level: "warn", Message: "this host's clock is off", Error: "it is ahead by 1h0m0s", Remedy: "set it right"},
+			{Kind: "clock", Level: "warn", Message: "this host's clock differs by off", Error: "it is ahead by 1h0m0s", Remedy: "set it right"},
 			{Kind: "shard_log_broken", Level: "error", Subject: "shards", Where: "0-1", Since: noon, Message: "a shard's log is gone", Remedy: "see what 'salectl plan' says"},
 		}
 	})
@@ -222,7 +222,7 @@ func fullIn(t *testing.T, w *browser.Window) {
 	a.gate = newGate(1)
 	a.gate.places <- struct{}{}
 	browser.Go(t, w, a.url+"/dashboard/sales/movie")
-	browser.Until(t, w, said+` === "No update. 1 pages watch this process already, which is as many as it lets in. Close one of them."`)
+	browser.Until(t, w, said+` === "No update. 1 pages show this process already, which is its limit. Close one of them."`)
 	<-a.gate.places
 	browser.Until(t, w, live)
 }

@@ -199,7 +199,7 @@ func guarded(next http.Handler) http.Handler {
 		case "", "same-origin", "none": // no browser; this page; a typed address
 		default:
 			if r.Header.Get("Sec-Fetch-Mode") != "navigate" { // a link in a chat may lead here
-				http.Error(w, "Web pages of other sites may not do this.", http.StatusForbidden)
+				http.Error(w, "Web pages of other sites may not send this request.", http.StatusForbidden)
 				return
 			}
 		}

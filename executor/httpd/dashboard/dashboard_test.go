@@ -132,7 +132,7 @@ func TestWatch(t *testing.T) {
 	}
 
 	a := c.get(t, "/dashboard/sales/movie/events")
-	if body, _ := io.ReadAll(a.Body); a.StatusCode != 503 || a.Header.Get("Retry-After") != "10" || !strings.HasPrefix(string(body), "10 pages watch this process already") {
+	if body, _ := io.ReadAll(a.Body); a.StatusCode != 503 || a.Header.Get("Retry-After") != "10" || !strings.HasPrefix(string(body), "10 pages show this process already") {
 		t.Errorf("one more: %d, %s", a.StatusCode, body)
 	}
 	leave()

@@ -79,7 +79,7 @@ func (d *Dashboard) watch(w http.ResponseWriter, r *http.Request, f *feed) {
 		defer func() { <-d.gate.places }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, fmt.Sprintf("%d pages watch this process already, which is as many as it lets in. Close one of them.", cap(d.gate.places)),
+		http.Error(w, fmt.Sprintf("%d pages show this process already, which is its limit. Close one of them.", cap(d.gate.places)),
 			http.StatusServiceUnavailable)
 		return
 	}

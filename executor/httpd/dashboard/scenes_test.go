@@ -155,7 +155,7 @@ func ledgerDown(l *Look) {
 	}
 	l.View.Problems = []api.SaleProblem{{
 		Kind: "shards_stalled", Level: "warn", Subject: "shards", Where: "0-63", Since: noon.Add(2 * time.Minute),
-		Message: "shards stall: the store does not answer for them, or not clearly", Error: "no answer from the region server of sales",
+		Message: "shards stall: the store does not answer for them, or leaves the result open", Error: "no answer from the region server of sales",
 	}}
 	l.Unready = "stalled: shards 0-63 of 64 since 2026-11-11T12:02:00Z: no answer from the region server of sales"
 }

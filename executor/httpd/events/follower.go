@@ -21,11 +21,11 @@ import (
 
 // Causes of the end of a follower, in addition to the errors of package feed.
 var (
-	errOver    = errors.New("the client was told the end of the sale before")
-	errHead    = errors.New("only the head was asked for")
+	errOver    = errors.New("the client already had the end of the sale")
+	errHead    = errors.New("only the headers were requested")
 	errLate    = errors.New("the ledger has not answered in time")
-	errLeaving = errors.New("the server goes down: go on at another process of the sale")
-	errNoRight = errors.New("the token does not permit to follow any more")
+	errLeaving = errors.New("the server shuts down: continue at another process of the sale")
+	errNoRight = errors.New("the token has lost the right follow")
 )
 
 // follower is one request for a feed.
@@ -160,7 +160,7 @@ func (follower *follower) troubled(err error) {
 	follower.trouble = err
 	text := "the ledger can be read again"
 	if now := follower.server.config.Clock().Wall; err != nil {
-		text = "the ledger cannot be read, which is tried again"
+		text = "the ledger cannot be read, retrying"
 		follower.lag.behind(now)
 	} else {
 		follower.lag.caughtUp(now, now)
@@ -184,7 +184,7 @@ func (follower *follower) ended(err error, reader *feed.Reader) {
 		err = fmt.Errorf("%w: %w", err, follower.trouble)
 	}
 	if !known && !follower.begun {
-		log.Warn("a feed cannot begin", append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "why", err)...)
+		log.Warn("a feed cannot start", append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "why", err)...)
 	} else if !known {
 		log.Debug("a feed has ended", append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "why", err)...)
 	}
@@ -207,7 +207,7 @@ func (follower *follower) ended(err error, reader *feed.Reader) {
 		p.ExportDigest = hex.EncodeToString(reader.ExportDigest())
 		p.Write(w)
 	case errors.Is(err, feed.ErrForeign):
-		wire.NewProblem(http.StatusConflict, err.Error()+". Begin without a position, and drop what was told before it.").Write(w)
+		wire.NewProblem(http.StatusConflict, err.Error()+". Start without a position, and discard the events before it.").Write(w)
 	default:
 		wire.WriteUnavailable(w, time.Second, "The ledger cannot be read at the moment.")
 	}
@@ -222,7 +222,7 @@ func (follower *follower) farewell(err error, gone bool) {
 	case err == nil, errors.Is(err, errHead), follower.request.Context().Err() != nil:
 		return
 	default:
-		text = "the feed cannot go on here"
+		text = "the feed cannot continue here"
 	}
 	_ = follower.comment(text) // ignore the error: the client may be gone
 }

@@ -74,7 +74,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, 
 	config, f := parse(sale.name, r)
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case site != "" && site != "same-origin" && site != "none":
-		wire.WriteForbidden(w, "Web pages of other sites may not do this.")
+		wire.WriteForbidden(w, "Web pages of other sites may not send this request.")
 	case f != nil:
 		f.Write(w)
 	case server.config.Leaving():
@@ -95,7 +95,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 	f.encoder = json.NewEncoder(f.lines)
 	f.encoder.SetEscapeHTML(false)
 	if !server.add(f) {
-		wire.WriteUnavailable(w, 5*time.Second, fmt.Sprintf("This process has %d followers already, which is as many as it takes. Ask another process of the sale, or this one later.", server.config.Limit))
+		wire.WriteUnavailable(w, 5*time.Second, fmt.Sprintf("This process has %d followers, which is its limit. Use another process of the sale, or retry later.", server.config.Limit))
 		return
 	}
 	defer server.remove(f)
@@ -130,7 +130,7 @@ func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Problem) {
 	}
 	p, err := feed.ParsePosition(from)
 	if err != nil {
-		return c, wire.Malformed("%s: %v; send the id of an event as it came", where, err)
+		return c, wire.Malformed("%s: %v; send the id of an event unchanged", where, err)
 	}
 	c.From = &p
 	return c, nil

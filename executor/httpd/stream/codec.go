@@ -47,7 +47,7 @@ func (message *message) check() error {
 	case message.wrong != nil:
 		return message.wrong
 	case settle != nil && settle.How == api.Refund:
-		return errors.New("how: a refund is asked of the admin address")
+		return errors.New("how: send refunds to the admin address")
 	case settle != nil:
 		return settle.Check(settle.How)
 	case message.Query != nil:

@@ -73,7 +73,7 @@ func (codec *lines) decode(line []byte) (*message, *wire.Problem) {
 			return f
 		}
 		if asks {
-			return wire.Malformed("%s: a request asks for one thing, and this one asks for another before", wire.QuoteName(field))
+			return wire.Malformed("%s: a request has one kind of content, and this one already has another", wire.QuoteName(field))
 		}
 		asks = true
 		return m.parse(&p, field)

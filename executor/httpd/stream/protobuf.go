@@ -51,7 +51,7 @@ func (codec *protobuf) decode(b []byte) (*message, *wire.Problem) {
 	switch asks := r.Asks.(type) {
 	case *streampb.Request_Hello:
 		m.id = 0
-		return m, wire.Malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader)
+		return m, wire.Malformed("hello: only other processes of the sale send it, on a stream with the header %s", api.PeerHeader)
 	case *streampb.Request_Cancel:
 		m.cancel, known = true, true
 	case *streampb.Request_User:
@@ -59,7 +59,7 @@ func (codec *protobuf) decode(b []byte) (*message, *wire.Problem) {
 	case *streampb.Request_Claim:
 		m.quantity = asks.Claim.GetQuantity() > 1
 		if len(m.Units) > 0 {
-			m.wrong = errors.New("units: these are numbers, by which processes ask each other: say the names of the units that are wanted in names")
+			m.wrong = errors.New("units: only processes of the sale use unit numbers: put the names of the wanted units into names")
 		}
 	}
 	if !known {
@@ -68,7 +68,7 @@ func (codec *protobuf) decode(b []byte) (*message, *wire.Problem) {
 	return m, nil
 }
 
-const asksNothing = "the request asks for nothing that is known here: it has claim, settle, user, find or cancel"
+const asksNothing = "the request has no known content: use claim, settle, user, find or cancel"
 
 func (codec *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
 	a := &codec.answer

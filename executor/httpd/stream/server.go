@@ -100,7 +100,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	switch {
 	case r.ProtoMajor < 2: // its body cannot last
 		w.Header().Set("Connection", "close")
-		wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, begin the connection with it (prior knowledge); a proxy before the server must speak it to the server, too. "+
+		wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, use prior knowledge; a proxy must also use HTTP/2 to the server. "+
 			"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
 		return
 	case f != nil:
@@ -118,7 +118,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	added, ending := server.add(x)
 	if !added {
 		p := wire.ProblemOf(api.Overloaded)
-		p.Detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", server.config.Limit)
+		p.Detail = fmt.Sprintf("This server has %d streams open, which is its limit. Use one stream for many requests.", server.config.Limit)
 		p.Write(w)
 		return
 	}

@@ -45,7 +45,7 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) *Problem {
 func LookupProblem(why api.Outcome) *Problem {
 	p := ProblemOf(why)
 	if why == api.BadRequest {
-		p.Detail = "before: is no cursor of this list; take the one that the page before has, or none."
+		p.Detail = "before: not a cursor of this list; use the one of the previous page, or none."
 	}
 	return p
 }
@@ -60,10 +60,10 @@ func SetNotSettledMessage(a *executor.Answer) {
 }
 
 var notSettledMessages = map[api.Outcome]string{
-	api.Overloaded: "Too many requests are waiting; this one was not looked at. Ask again.",
-	api.NoQuorum:   "This server has lost the right to sell for the moment; it did not do what was asked. Ask again.",
-	api.Unknown:    "Nobody knows yet whether this was done. Ask again: it is done once.",
-	api.Standby:    "The process that owns the shard cannot be reached from here at the moment; this request was not looked at. Ask again.",
-	api.NotChecked: "The rules of the sale could not be checked; this request was not looked at. Ask again.",
-	api.Draining:   "This server is going down; this request was not looked at. Ask again.",
+	api.Overloaded: "Too many requests are waiting; this one was not processed. Repeat the request.",
+	api.NoQuorum:   "This server cannot sell at the moment: it has no lease, or the ledger does not answer. It did not process this request. Repeat the request.",
+	api.Unknown:    "It is not yet known whether this was done. Repeat the request: it takes effect once.",
+	api.Standby:    "The owner of the shard cannot be reached at the moment; this request was not processed. Repeat the request.",
+	api.NotChecked: "The rules of the sale could not be checked; this request was not processed. Repeat the request.",
+	api.Draining:   "This server is shutting down; this request was not processed. Repeat the request.",
 }
