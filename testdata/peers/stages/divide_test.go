@@ -57,7 +57,7 @@ func TestDivide(t *testing.T) {
 		{httpCalls, []string{kernelCall, writeCall, "net.(*conn).Write", serve}},
 		{callersCalls, []string{kernelCall, writeCall, "net.(*conn).Write", ask}},
 		{votes, []string{kernelCall, writeCall, "net.(*conn).Write", "github.com/redis/go-redis/v9/internal/pool.(*Conn).WithWriter"}},
-		{"channels, locks: to wait and to wake", []string{"runtime.gopark", "runtime.chanrecv", "salectl/executor/request.(*Ticket).Wait", "salectl/executor.(*Executor).do"}},
+		{"channels, locks: to wait and to wake", []string{"runtime.gopark", "runtime.chanrecv", "salectl/executor/request.(*Ticket).Await", "salectl/executor.(*Executor).do"}},
 		{"scheduler: whom to run, sleeping threads", []string{kernelCall, "internal/runtime/syscall/linux.EpollWait", "runtime.netpoll", "runtime.findRunnable", "runtime.mcall"}},
 		{httpServer, []string{"bufio.(*Reader).fill", serve}},
 		{callers, []string{"bufio.(*Reader).fill", ask}},

@@ -66,7 +66,7 @@ var stages = []stage{
 		"salectl/executor.(*Executor).",
 		"salectl/executor/shard.(*requests).answerBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
 		"salectl/executor/shard.(*Shard).deliverAnswered", "salectl/executor/shard.(*Shard).ConcludeAndDeliver", "salectl/executor/request.(*Pending).Conclude",
-		"salectl/executor/shard.(*Shard).Deliver", "salectl/executor/request.(*Ticket).Wait", "salectl/executor/request.(*Ticket).Finish",
+		"salectl/executor/shard.(*Shard).Deliver", "salectl/executor/request.(*Ticket).Await", "salectl/executor/request.(*Ticket).Finish",
 		"salectl/executor/request.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor/process.(*session).completeAnswer",
 	}},
 	{"allocation", []string{

@@ -145,7 +145,7 @@ func (s *Site) Selling(ctx context.Context, stock int64, shards int, do func(*Se
 // Written returns how many slots and bytes the shards' logs have.
 func (s *Serving) Written() (slots, bytes int64) {
 	for _, shard := range s.Status().Shards {
-		slots, bytes = slots+int64(shard.Slot)+1, bytes+shard.Bytes
+		slots, bytes = slots+int64(shard.Next), bytes+shard.Bytes
 	}
 	return slots, bytes
 }
