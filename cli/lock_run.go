@@ -58,7 +58,7 @@ func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
 	if o.held.TTL < quorum.MinTTL || o.held.TTL > quorum.MaxTTL {
 		f.refuse("--ttl must be from %s to %s, not %s", quorum.MinTTL, quorum.MaxTTL, o.held.TTL)
 	}
-	o.held.Wait = parsed(f, "wait", lock.NoLimit, "a duration like 10s or 2m, or 0 to ask once", func(text string) (time.Duration, error) {
+	o.held.Wait = parsed(f, "wait", lock.NoLimit, "a duration like 10s or 2m, or 0 to try once", func(text string) (time.Duration, error) {
 		wait, err := time.ParseDuration(text)
 		if err == nil && wait < 0 {
 			err = strconv.ErrRange

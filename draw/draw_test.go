@@ -354,7 +354,7 @@ func TestVerify(t *testing.T) {
 		"an award that lapsed after the sale was closed for good": {python: true, change: func(l *list) {
 			l.ranked(5).State, l.record.Lapsed = "cancelled", 2
 		}},
-		"more reach than units and awards that lapsed": {python: true, problem: "header: draw.reach is 6, and there were 4 units and 1 awards that lapsed", change: func(l *list) {
+		"more reach than units and awards that lapsed": {python: true, problem: "header: draw.reach is 6, but there were 4 units and 1 lapsed awards", change: func(l *list) {
 			l.record.Reach = 6
 		}},
 		"oversold, and said to have lapsed": {python: true, problem: "header: draw.lapsed is 2, and 1 entries are expired, cancelled or refunded", change: func(l *list) {
@@ -715,7 +715,7 @@ func TestVerifyWhatIsNoExport(t *testing.T) {
 		`{"format":2,"kind":"export"}` + "\n": "line 1: an export of format 2 cannot be read, only format 1",
 		"never\n":                             "line 1: an export begins with a header",
 		header + `{"closesAt":"x"}}` + "\n":   "line 1: draw.closesAt",
-		`{"format":1,"kind":"plan","draw":{}}` + "\n":                                        `line 1: an export begins with a header of kind "export" or "entries", not with the given key of kind "plan"`,
+		`{"format":1,"kind":"plan","draw":{}}` + "\n":                                        `line 1: an export begins with a header of kind "export" or "entries", and this one is of kind "plan"`,
 		`{"format":2,"kind":"export","draw":{}}` + "\n":                                      "line 1: an export of format 2 cannot be read, only format 1",
 		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":`:                 "line 2: it ends in the middle",
 		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-u3"}` + "\n":   `line 2: "0-u3" is not the name of a claim`,

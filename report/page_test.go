@@ -121,7 +121,7 @@ func TestSectionsOfTheAudit(t *testing.T) {
 	for _, want := range []string{
 		"<dd>half of them up to 500 ms, 90% up to 1.00 s, 99% up to 2.00 s, the longest 1 min 0 s; 2 holds that ended</dd>",
 		`<tr><td>paid</td><td class="n">1,234</td></tr>`,
-		"<dd>9 units; 1 award came to nothing, 0 still to be made</dd>", "<dd>quicknet, round 7</dd>", `<p class="soft">noted</p>`,
+		"<dd>9 units; 1 award lapsed, 0 still to be made</dd>", "<dd>quicknet, round 7</dd>", `<p class="soft">noted</p>`,
 		`<td>The draw can be recomputed from the published data</td><td>0 problems</td><td class="good">ok</td>`,
 		"<dd>4.00 CNY in 4 packets</dd>", "<li><b>4.00</b><span>of 10.00 CNY given</span></li>",
 		`<tr><td>sold==4</td><td class="n">4</td><td class="good">ok</td></tr>`,

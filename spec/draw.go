@@ -127,7 +127,7 @@ func (s Sale) saneDraw() error {
 	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
 	switch w := s.Draw; {
 	case isDraw != (w != nil):
-		return errors.New("order: draw stands without draw, or the other way round")
+		return errors.New("order: draw and the block draw need each other")
 	case w == nil:
 		return nil
 	case s.Engine == EngineRedis || s.ClosesAt.IsZero() || s.PerUserLimit != 1 || s.Partial || s.Units != nil && s.Units.Choose:

@@ -39,17 +39,17 @@ func TestDraw(t *testing.T) {
 // What Load would refuse, a stored declaration must not have either.
 func TestDrawIsSane(t *testing.T) {
 	for want, change := range map[string]func(*Sale){
-		"without draw":         func(s *Sale) { s.Draw = nil },
-		"other way round":      func(s *Sale) { s.Queue = nil },
-		"closesAt":             func(s *Sale) { s.ClosesAt = Sale{}.ClosesAt },
-		"perUserLimit 1":       func(s *Sale) { s.PerUserLimit = 2 },
-		"neither partial":      func(s *Sale) { s.Partial = true },
-		"units to choose":      func(s *Sale) { s.Units = &Units{Ranges: []string{"A1-A100"}, Choose: true} },
-		"resells to late":      func(s *Sale) { s.Payment = &Payment{HoldFor: Duration(MinHold), Late: LateResell} },
-		"both keyEnv and":      func(s *Sale) { s.Draw.KeyFile = "draw.key" },
-		"ranks":                func(s *Sale) { s.Draw.Substitutes = MaxRanks },
-		"round \" \" is blank": func(s *Sale) { s.Draw.Beacon.Round = " " },
-		"use a newer one":      func(s *Sale) { s.Draw.Beacon.Fallback = "redraw" },
+		"order: draw and the block draw need each other": func(s *Sale) { s.Draw = nil },
+		"draw need each other":                           func(s *Sale) { s.Queue = nil },
+		"closesAt":                                       func(s *Sale) { s.ClosesAt = Sale{}.ClosesAt },
+		"perUserLimit 1":                                 func(s *Sale) { s.PerUserLimit = 2 },
+		"neither partial":                                func(s *Sale) { s.Partial = true },
+		"units to choose":                                func(s *Sale) { s.Units = &Units{Ranges: []string{"A1-A100"}, Choose: true} },
+		"resells to late":                                func(s *Sale) { s.Payment = &Payment{HoldFor: Duration(MinHold), Late: LateResell} },
+		"both keyEnv and":                                func(s *Sale) { s.Draw.KeyFile = "draw.key" },
+		"ranks":                                          func(s *Sale) { s.Draw.Substitutes = MaxRanks },
+		"round \" \" is blank":                           func(s *Sale) { s.Draw.Beacon.Round = " " },
+		"use a newer one":                                func(s *Sale) { s.Draw.Beacon.Fallback = "redraw" },
 	} {
 		s := loadedDraws(t)[0]
 		change(&s)

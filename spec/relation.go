@@ -101,7 +101,7 @@ func (d *decoder) related(o object, b *block) {
 		with := b.companions(opt)
 		if at := o.keys[opt.key]; at != nil && len(with) > 0 && !o.merged && !slices.ContainsFunc(with, there) {
 			d.refuse(at, fmt.Sprintf("%s, or remove %s.", adding(with), opt.key),
-				"%s stands without %s", join(o.path, opt.key), strings.Join(opt.with, " or "))
+				"%s needs %s", join(o.path, opt.key), strings.Join(opt.with, " or "))
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
 
 // addresses decodes a list of distinct host:port.
 func (d *decoder) addresses(v value, o *option) (any, bool) {
-	items, _ := d.items(v, o, "Name fewer, each once: three or five will do.")
+	items, _ := d.items(v, o, "Name fewer, each once; three or five suffice.")
 	for _, item := range v.node.Content { // of a list that is too long, too
 		d.hideLogin(target(item))
 	}

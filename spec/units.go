@@ -29,7 +29,7 @@ type Units struct {
 	// Secret reports that units are stored encrypted: KeyEnv or KeyFile is declared. Public is
 	// the opposite in a document, for a file only.
 	Secret bool `yaml:"-" json:"secret,omitempty"`
-	Public bool `yaml:"public,omitempty" json:"-" oneof:"key" with:"file" add:"public: true, if anybody may know the units" doc:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
+	Public bool `yaml:"public,omitempty" json:"-" oneof:"key" with:"file" add:"public: true, if the units are not secret" doc:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
 	// Choose reports that buyers may choose units by name; not with Secret.
 	Choose bool `yaml:"choose,omitempty" json:"choose,omitempty" with:"range file" doc:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
 	// RedPacket is set in a document only: Sale.RedPacket replaces Units.

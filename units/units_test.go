@@ -107,7 +107,7 @@ codes.csv:1:15: the name of column 5 has more than 4096 bytes
   Shorten it.
 `, 2},
 		"too many columns": {"", strings.Repeat("c,", 32) + "c\n", `
-codes.csv:1:1: there are 33 columns, at most 32
+codes.csv:1:1: there are 33 columns, at most 32 are allowed
   Leave out those that no buyer needs.
 `, 2},
 		"lines": {"", "code,pin\n,1\n\nx1,1,2\nx2\n" + `"x3,3` + "\n" + `x4,4"4"` + "\n \t,5\nä\x00,6\nä\xff,7\n x8,8\nx9," + long + "\n", `
@@ -221,7 +221,7 @@ codes.csv:1:3: this is no CSV: bare " in non-quoted-field
 			if got := told(t, s, err); got != c.want[1:] {
 				t.Errorf("got:\n%s", got)
 			}
-			if read := s.Read(t.Context(), func(Unit) error { return nil }); read == nil && !strings.Contains(c.want, "once more") {
+			if read := s.Read(t.Context(), func(Unit) error { return nil }); read == nil && !strings.Contains(c.want, "repeats the unit") {
 				t.Error("it can be read")
 			}
 		})

@@ -116,7 +116,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"a plan doubled":      {slices.Insert(slices.Clone(lines), sale, lines[sale]), `slot 0 of the log "sale" is repeated or out of order`},
 		"a plan altered":      {replace(sale, `"commit":"Cg`, `"commit":"Ch`), `slot 0 of the log "sale" does not continue the previous slot`},
 		"a plan redacted":     {replace(sale, `"}`, `","hash":"`+w.Sale.Part(1).Root.String()+`"}`), `as one from which a seed was left out, and is none`},
-		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 stands behind those of a later log`},
+		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 follows slots of a later log`},
 		"of another log":      {replace(sale, `"log":"sale"`, `"log":"sales"`), `it is of the log "sales", and the header names no such log`},
 		"another form of it":  {replace(sale, `"log":`, `"log": `), `slot 0 of the log "sale" does not have the form that salectl writes`},
 		"no log of the sale":  {replace(0, `"saleLog"`, `"saleLag"`), ``},

@@ -191,7 +191,7 @@ func mdShorten(sections []mdSection, texts []string, room int) string {
 	if general {
 		lacks += "General notes are incomplete. "
 	}
-	return lacks + mdSales("Left out as a whole", whole) + mdSales("Without their resources", partly)
+	return lacks + mdSales("Sales left out", whole) + mdSales("Without their resources", partly)
 }
 
 // mdSales lists the sales of sections, as many as fit into a part of the last line.

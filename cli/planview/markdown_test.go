@@ -69,7 +69,7 @@ func TestMarkdownIsCut(t *testing.T) {
 			if !fencesShut(text) || strings.Count(text, "<details>") != strings.Count(text, "</details>") {
 				t.Error("it ends within a block")
 			}
-			if cut := strings.Contains(text, "**This is cut") && strings.HasSuffix(text, "`salectl plan` prints all.\n"); cut != test.cut {
+			if cut := strings.Contains(text, "**This comment is shortened") && strings.HasSuffix(text, "`salectl plan` prints all.\n"); cut != test.cut {
 				t.Errorf("it reports the phase cut: %v; it ends with %s", cut, text[max(0, len(text)-300):])
 			}
 			for _, what := range test.says {

@@ -156,7 +156,7 @@ func TestRights(t *testing.T) {
 			switch lacks := !strings.Contains(has, c.needs); {
 			case !lacks && r.StatusCode/100 != 2:
 				t.Errorf("%s with the right to %s: %d %s", name, has, r.StatusCode, said)
-			case lacks && (r.StatusCode != 403 || !strings.Contains(said, "the right to "+c.needs) ||
+			case lacks && (r.StatusCode != 403 || !strings.Contains(said, "the right "+c.needs) ||
 				r.Header.Get("Content-Type") != api.TypeProblem || r.Header.Get("WWW-Authenticate") != `Bearer error="insufficient_scope", scope="`+c.needs+`"`):
 				t.Errorf("%s with the right to %s: %d %s %s", name, has, r.StatusCode, r.Header, said)
 			}
@@ -240,7 +240,7 @@ func TestRightsOverStreams(t *testing.T) {
 		for _, r := range all {
 			l.send(r)
 			if answer := l.hears(); answer.GetProblem() != nil {
-				if answer.GetProblem().Status != 403 || !strings.Contains(answer.GetProblem().Detail, "the right to confirm") {
+				if answer.GetProblem().Status != 403 || !strings.Contains(answer.GetProblem().Detail, "the right confirm") {
 					t.Errorf("request %d gets %v", r.Id, answer)
 				}
 				got = append(got, answer.Id)

@@ -95,10 +95,10 @@ func (r *Draw) writeText(row func(name, format string, args ...any)) {
 	row("reveal", "took %.2f s; %s", r.RevealSeconds, spec.Count(r.Ranks, "rank"))
 	row("winners", "%s, the last answered %.2f s after the reveal", n(r.Winners), r.WinnersToldSeconds)
 	if r.Substitutes > 0 {
-		row("substitutes", "%s followed, the last answered %.2f s after the reveal; %s came to nothing",
+		row("substitutes", "%s followed, the last answered %.2f s after the reveal; %s lapsed",
 			n(r.Substitutes), r.SubstitutesToldSeconds, spec.Count(r.Lapsed, "award"))
 	} else {
-		row("substitutes", "none followed; %s came to nothing", spec.Count(r.Lapsed, "award"))
+		row("substitutes", "none followed; %s lapsed", spec.Count(r.Lapsed, "award"))
 	}
 	var told []string
 	for _, name := range slices.SortedFunc(maps.Keys(r.Told), byReading) {

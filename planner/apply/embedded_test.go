@@ -148,7 +148,7 @@ func TestClockThatWasSet(t *testing.T) {
 				if !strings.Contains(got, test.want+": no claim is accepted. Set it right; if") {
 					t.Errorf("%s warns of %q, want %q", what, got, test.want)
 				}
-				if ahead := strings.Contains(got, "by up to 1h1m0s this host's clock differs by behind the last append to the sale's log, shard/0, shard/1, "); ahead != (test.by < 0) {
+				if ahead := strings.Contains(got, "by up to 1h1m0s this host's clock is behind the last append to the sale's log, shard/0, shard/1, "); ahead != (test.by < 0) {
 					t.Errorf("%s tells of logs ahead: %q", what, got)
 				}
 			}

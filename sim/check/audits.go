@@ -36,10 +36,10 @@ const unseen = 4
 
 // unseenYet matches the problems of logs of which the reads of an audit did not show all that must
 // be there.
-var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, and what they are is not stored|what the units are: log \S+: no such log)$`)
+var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, but their payloads are not stored|what the units are: log \S+: no such log)$`)
 
 // unclosed matches the problems of logs that were not read as far as a cut of them.
-var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it|does not end in the slot that the sale was sealed with)$`)
+var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it)$|^the log of shard \d+ does not end in the slot with which the sale was sealed$`)
 
 // ClosedBefore ends the problem that an audit reports of each winner of a draw without a unit. An
 // operator who closes the sale before its owners have awarded all units causes it.
@@ -123,7 +123,7 @@ func (r *run) unread(n uint64) (problems []string) {
 	}
 	if len(added) > 0 {
 		units := strings.ReplaceAll(unitsText(joined(added)), ", ", " ")
-		problems = append(problems, fmt.Sprintf("units [%s] are in the ledger and were never dealt", units))
+		problems = append(problems, fmt.Sprintf("units [%s] are in the ledger, but were never added to the sale", units))
 	}
 	return problems
 }

@@ -386,7 +386,7 @@ func TestTolerated(t *testing.T) {
 			w.late(0, 1, func(*pb.Commit) {})
 			w.command("apply", func() {})
 		}},
-		"keys left by a plan that lapsed": {emptyWorld, func(w *world) { w.h.Final.Keys = []string{"salectl:x:marker"} }},
+		"keys left by a plan that came to nothing": {emptyWorld, func(w *world) { w.h.Final.Keys = []string{"salectl:x:marker"} }},
 		"keys left by a sale that goes on": {newWorld, func(w *world) {
 			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
 			w.h.Final.Keys = []string{"salectl:x:marker"}

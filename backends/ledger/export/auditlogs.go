@@ -105,14 +105,14 @@ func (x *fileAudit) commit() {
 	case c.Log != saleLogName && redacted != (c.Hash != nil):
 		x.at("%s is redacted: %v; the header says: %v", slot, c.Hash != nil, x.header.Redacted)
 	case slices.ContainsFunc(x.logs[i+1:], func(later *auditedLog) bool { return later.number > 0 }):
-		x.at("%s stands behind those of a later log", slot)
+		x.at("%s follows slots of a later log", slot)
 	}
 	switch next := l.at.Next(); {
-	case l.damage != nil: // what follows it cannot be judged
+	case l.damage != nil: // later slots cannot be verified
 	case c.Slot < next:
 		x.at("%s is repeated or out of order", slot)
 	case c.Slot > next && l.number == 0:
-		l.damage = fmt.Errorf("line %d: %s stands where slot %d should: what is before it is missing, and what follows cannot be judged", x.number, slot, next)
+		l.damage = fmt.Errorf("line %d: %s is in the place of slot %d: earlier slots are missing, and later ones cannot be verified", x.number, slot, next)
 	case c.Slot > next:
 		l.damage = fmt.Errorf("line %d: %s follows slot %d in line %d: the slots between are missing, and later ones cannot be verified",
 			x.number, slot, next-1, l.number)
@@ -122,7 +122,7 @@ func (x *fileAudit) commit() {
 			hash = *c.Hash
 		}
 		if err := l.fold(c, hash); err != nil {
-			l.damage = fmt.Errorf("line %d: %s does not continue what is before it, and what follows cannot be judged: %w", x.number, slot, err)
+			l.damage = fmt.Errorf("line %d: %s does not continue the previous slot, and later ones cannot be verified: %w", x.number, slot, err)
 			return
 		}
 		l.number = x.number

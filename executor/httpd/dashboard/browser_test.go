@@ -167,9 +167,9 @@ func turnsIn(t *testing.T, w *browser.Window) {
 
 	// What is wrong stands above all, once, and with the process.
 	a.show(func(l *Look) {
-		l.Unready = "clock: this host's clock differs by off: it is ahead by 1h0m0s"
+		l.Unready = "clock: this host's clock is off: it is ahead by 1h0m0s"
 		l.View.Problems = []api.SaleProblem{
-			{Kind: "clock", Level: "warn", Message: "this host's clock differs by off", Error: "it is ahead by 1h0m0s", Remedy: "set it right"},
+			{Kind: "clock", Level: "warn", Message: "this host's clock is off", Error: "it is ahead by 1h0m0s", Remedy: "set it right"},
 			{Kind: "shard_log_broken", Level: "error", Subject: "shards", Where: "0-1", Since: noon, Message: "a shard's log is gone", Remedy: "see what 'salectl plan' says"},
 		}
 	})
