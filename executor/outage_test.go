@@ -160,7 +160,7 @@ func TestAllOnStandby(t *testing.T) {
 		for _, m := range idle {
 			m.within(15*time.Second, "saying why", func() bool {
 				said := m.Ready()
-				return said != nil && strings.HasPrefix(said.Error(), "standby: "+why+": 'salectl drain --undo ")
+				return said != nil && strings.HasPrefix(said.Error(), "standby: "+why+": run 'salectl drain --undo ")
 			})
 			m.within(15*time.Second, "stalled", func() bool { return m.shows("salectl_sale_phase", "stalled", 1) })
 			if x := m.claim("ann"); x.Outcome != api.Standby || x.Message != why {
