@@ -31,7 +31,7 @@ func (p *program) drainCommand() *urfave.Command {
 		Name: "drain", Category: groupSale, Usage: "move all shards off a server process",
 		Description: "The process gives its shards of the sales to other processes, forwards the requests of " +
 			"buyers to them, and takes no shard until --undo or a restart. The command waits until the " +
-			"process owns no shard. Exit codes: 0 done, 1 no such sale, 3 the process is going down, " +
+			"process owns no shard. Exit codes: 0 done, 1 no such sale, 3 the process is shutting down, " +
 			"7 not done in time: the process keeps the remaining shards until another one takes them.",
 		Flags: append(append([]urfave.Flag{
 			adminFlag(),
@@ -100,7 +100,7 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 		}
 		switch {
 		case share.State == api.ProcessDraining:
-			return &planner.Refusal{Reason: process.server.Host + " is going down"}
+			return &planner.Refusal{Reason: process.server.Host + " is shutting down"}
 		case (share.State == api.ProcessStandby) == undo:
 			return &planner.Refusal{Reason: fmt.Sprintf("another operator has meanwhile set %s to %s", process.server.Host, share.State)}
 		case done:
@@ -143,7 +143,7 @@ func (p *program) patiently(ctx context.Context, process *connection, ask func(c
 		case !refused || problem.Outcome != api.Standby && problem.Outcome != api.Draining:
 			return share, process.explain(err)
 		case problem.Outcome == api.Draining:
-			return share, &planner.Refusal{Reason: process.server.Host + " is going down"}
+			return share, &planner.Refusal{Reason: process.server.Host + " is shutting down"}
 		case problem.Detail != said:
 			said = problem.Detail
 			p.say("%s: %s; retrying.", process.server.Host, said)

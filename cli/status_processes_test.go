@@ -33,7 +33,7 @@ func TestStatusOfSeveralProcesses(t *testing.T) {
 	for _, want := range []string{`served by 2 processes
 `, `
 process version state shards assigned requests/s forwarded
-a:1 v2 serving 2 1 120 66% tells this
+a:1 v2 serving 2 1 120 66% reports this
 b:1 - not reached ? 2 ? ? the reporting process does not reach it
 c:1 - standby 0 0 0.0 -
 shard 0 moves from a:1 to b:1: not started, as far as a:1 knows
@@ -76,7 +76,7 @@ func TestStatusWhileOneIsDead(t *testing.T) {
 ! shard 0 has no reachable owner
 ! another process is not reached: peer 127.0.0.1:1
 `, `
-a:1 - serving 1 1 ? ? tells this
+a:1 - serving 1 1 ? ? reports this
 b:1 - serving 1 1 ? ?
 127.0.0.1:1 - not reached ? 1 ? ? the reporting process does not reach it
 shard 0 moves from no reachable owner to a:1: the new owner waits for the lease

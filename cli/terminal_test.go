@@ -227,7 +227,7 @@ spec:
 		t.Errorf("exit code %d, want 3", code)
 	}
 	tty.await("Export luck, remove it for good, and leave 12.30 of 12.30 CNY to be refunded? Only 'yes' is accepted: ")
-	if !strings.Contains(to.String(), "  granted 0.00 CNY in 0 packets  refund 12.30 CNY in 20 packets  # asked for") {
+	if !strings.Contains(to.String(), "  granted 0.00 CNY in 0 packets  refund 12.30 CNY in 20 packets  # requested") {
 		t.Errorf("the plan is\n%s", &to)
 	}
 }

@@ -68,7 +68,7 @@ type Sale struct {
 	Units     *Units     `yaml:"spec.units,omitempty" json:"units,omitempty" doc:"What each unit is, and what its buyer receives. Default: a number."`
 	RedPacket *RedPacket `yaml:"-" json:"redPacket,omitempty"`
 
-	LockTTL Duration `yaml:"spec.lock.ttl,omitempty" json:"lockTtlMs" min:"2s" max:"10s" default:"3s" example:"3s" doc:"Time from the death of an owner to the takeover of its shards: {bounds}. A slow disk loses a shorter lock; a longer one blocks its shard after a crash. A change takes effect at the next takeover."`
+	LockTTL Duration `yaml:"spec.lock.ttl,omitempty" json:"lockTtlMs" min:"2s" max:"10s" default:"3s" example:"3s" doc:"Time from the death of an owner to the takeover of its shards: {bounds}. Short locks are lost on a slow disk; long ones block shards after a crash. A change takes effect at the next takeover."`
 
 	// Location of the sale. With EngineLedger: either Embedded, or Redis and HBase. With
 	// EngineRedis: Redis, and one of Embedded and HBase. Only drivers need the kind; others

@@ -107,8 +107,8 @@ func TestMarkdownOfUnpaidClaims(t *testing.T) {
 		before, after int64
 		want          string
 	}{
-		"other":   {20, 5, "- A user with 5 claims cancelled or expired may claim no more.\n"},
-		"one":     {20, 1, "- A user with 1 claim cancelled or expired may claim no more.\n"},
+		"other":   {20, 5, "- A user with 5 cancelled or expired claims may claim no more.\n"},
+		"one":     {20, 1, "- A user with 1 cancelled or expired claim may claim no more.\n"},
 		"as much": {20, 20, "- Nothing.\n"},
 	} {
 		plan := &planner.Plan{Actions: []planner.Action{{Address: "sale/a", Action: planner.Update, Before: unpaid(c.before), After: unpaid(c.after)}}}

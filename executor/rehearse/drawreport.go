@@ -104,5 +104,5 @@ func (r *Draw) writeText(row func(name, format string, args ...any)) {
 	for _, name := range slices.SortedFunc(maps.Keys(r.Told), byReading) {
 		told = append(told, fmt.Sprintf("%s %s", n(r.Told[name]), name))
 	}
-	row("told at last", "%s", strings.Join(told, ", "))
+	row("final answers", "%s", strings.Join(told, ", "))
 }

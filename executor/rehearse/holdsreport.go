@@ -133,9 +133,9 @@ func (p *Payment) writeText(row func(name, format string, args ...any)) {
 	row("paid late", "%s sold after all, %s owed back", n(p.LateSold), n(p.LateRefundDue))
 	row("of the sold", "%s extended, %s paid twice by different payments, %s refunded", n(p.Extended), n(p.Disputed), n(p.Refunded))
 	row("refunds due", "%s", spec.Count(p.RefundsDue, "payment"))
-	row("came back", "%s, %s of them given to somebody else", spec.Count(p.Released, "unit"), spec.Grouped(p.SoldAgain))
+	row("returned", "%s, %s of them sold again", spec.Count(p.Released, "unit"), spec.Grouped(p.SoldAgain))
 	if h := p.HoldTimes; h != nil {
-		row("in holds", "units lay p50 %s, p90 %s, p99 %s, max %s; %.1f unit-seconds in all",
+		row("in holds", "units waited p50 %s, p90 %s, p99 %s, max %s; %.1f unit-seconds in all",
 			ms(1000*h.P50), ms(1000*h.P90), ms(1000*h.P99), ms(1000*h.Max), h.UnitSeconds)
 	}
 }
