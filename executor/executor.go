@@ -50,8 +50,8 @@ type Config struct {
 	// Queue bounds the requests that wait on one shard. What comes beyond is
 	// refused as overloaded.
 	Queue int
-	// Users opens what the rules of the sale are told of users; nil: the sale's rules read
-	// nothing of them.
+	// Users opens the attributes of users that the rules of the sale read; nil: the rules
+	// read none.
 	Users OpenUsers
 	// DrainTimeout bounds how long a drain waits for requests already accepted.
 	DrainTimeout time.Duration
@@ -129,7 +129,7 @@ func (e *Executor) Sale() string { return e.cfg.Sale }
 func (e *Executor) ClockOff() time.Duration { return e.machine.Health().ClockOff }
 
 // randomKey returns a key for a request that has none: 96 random bits as
-// text. Without one, a commit decided twice could not be told from two requests.
+// text. Without one, a request decided twice would count as two requests.
 func randomKey() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 	var key [16]byte

@@ -59,7 +59,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	return r.loop(ctx)
 }
 
-// loop feeds the owner until it is gone.
+// loop advances the machine until it is drained or the sale cannot be followed.
 func (r *runner) loop(ctx context.Context) error {
 	timer, report := time.NewTimer(time.Hour), time.NewTicker(reportEvery)
 	defer timer.Stop()
@@ -146,7 +146,7 @@ func (r *runner) due(now clock.Now, owns time.Duration) bool {
 	return owns != 0 && now.Mono >= owns || news != 0 && now.Mono >= news
 }
 
-// call makes one of the owner's calls.
+// call makes one call of the machine.
 func (r *runner) call(c calls.Call) {
 	r.running.Go(func() {
 		reply := c.Do(r.calls, r.ends)

@@ -27,7 +27,7 @@ type Service interface {
 	// yet be accepted, or was.
 	Decline(r Request, why api.Outcome) Answer
 	// Begin is Do without a wait: answered is called once, from any goroutine, perhaps before Begin
-	// returns. It must not block, nor begin another request. giveUp stands for the end of Do's
+	// returns. It must not block, nor begin another request. giveUp is like the end of Do's
 	// context, and does nothing after the answer.
 	Begin(r Request, answered func(Answer)) (giveUp func())
 	// Place returns where a user's claims are decided, and PlaceOf where those of a shard are.

@@ -143,8 +143,8 @@ type claimIndex struct {
 	user, claim uint32 // +1; 0: there is none
 }
 
-// look returns the indexes of a user and of the claim that answered the user's request.
-func (c *claims) look(user, key string) claimIndex {
+// indexOf returns the indexes of a user and of the claim that answered the user's request.
+func (c *claims) indexOf(user, key string) claimIndex {
 	at := claimIndex{userHash: c.text.hash(user)}
 	if u, ok := c.users.find(at.userHash, user); ok {
 		at.user = u + 1
@@ -360,7 +360,7 @@ func (c *claims) ClaimOfGrab(unit int64) (Claim, bool) {
 
 // Find returns the claim that answered a request, if it was accepted.
 func (c *claims) Find(user, key string) (Claim, bool) {
-	at := c.look(user, key)
+	at := c.indexOf(user, key)
 	if at.claim == 0 {
 		return Claim{}, false
 	}

@@ -18,7 +18,7 @@ func insertNew(c *claims, slot uint64, index int, op *pb.Claim) {
 	for uint64(len(c.times)) <= slot {
 		c.times = append(c.times, 1000*int64(len(c.times)))
 	}
-	c.insert(c.look(op.GetUser(), string(op.GetKey())), slot, index, op)
+	c.insert(c.indexOf(op.GetUser(), string(op.GetKey())), slot, index, op)
 }
 
 // TestClaimsAgainstModel holds the index against a plain list, with hashes of
@@ -56,7 +56,7 @@ func TestClaimsAgainstModel(t *testing.T) {
 					},
 					"look": func(t *rapid.T) {
 						user, key := name.Draw(t, "user"), name.Draw(t, "key")
-						at := c.look(user, key)
+						at := c.indexOf(user, key)
 						if want := find(user, key); int(at.claim)-1 != want {
 							t.Fatalf("%q %q is claim %d, found %d", user, key, want, int(at.claim)-1)
 						}
@@ -148,7 +148,7 @@ func TestOneClaimAUser(t *testing.T) {
 		t.Errorf("the table of requests has %d, those of one user are 3", c.byKey.used)
 	}
 	for key, want := range map[string]uint32{"1": 101, "2": 102, "3": 103, "4": 0} {
-		if at := c.look("ann", key); at.claim != want {
+		if at := c.indexOf("ann", key); at.claim != want {
 			t.Errorf("request %s is claim %d, want %d", key, at.claim, want)
 		}
 	}
@@ -170,17 +170,17 @@ func TestClaimsManyChunks(t *testing.T) {
 	for i := range users {
 		insertNew(&c, 1, i, &pb.Claim{User: users[i], Key: []byte(keys[i]), Units: []int64{int64(i + 4)}})
 	}
-	if at := c.look(long, "x"); at.claim != 1 || c.at(0).User != long {
+	if at := c.indexOf(long, "x"); at.claim != 1 || c.at(0).User != long {
 		t.Errorf("the longest user has claim %d", at.claim)
 	}
-	if at := c.look("", long); at.claim != 3 || c.at(2).Key != long {
+	if at := c.indexOf("", long); at.claim != 3 || c.at(2).Key != long {
 		t.Errorf("the longest key is that of claim %d", at.claim)
 	}
 	for i := range users {
-		if at := c.look(users[i], keys[i]); int(at.claim) != i+4 {
+		if at := c.indexOf(users[i], keys[i]); int(at.claim) != i+4 {
 			t.Fatalf("claim %d is found as %d", i+4, at.claim)
 		}
-		if at := c.look(users[i], keys[(i+1)%len(keys)]); at.claim != 0 {
+		if at := c.indexOf(users[i], keys[(i+1)%len(keys)]); at.claim != 0 {
 			t.Fatalf("user %d has a claim under another's key", i)
 		}
 	}

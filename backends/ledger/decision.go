@@ -2,7 +2,7 @@ package ledger
 
 import pb "salectl/backends/ledger/ledgerpb"
 
-// Decision is the answer of a draft to a claim.
+// Decision is the result of a draft or a state for a claim or grab.
 type Decision struct {
 	Kind DecisionKind
 	// Op is the index of the claim among the commit's ops, for Granted and ReplayHere.
@@ -39,11 +39,11 @@ const (
 // answer already, or the time or a limit forbids a new claim. timeUs is the clock of the
 // writer of the next commit.
 func (s *State) Recall(user, key string, quantity, timeUs int64, w Demand) (Decision, bool) {
-	return s.recallWith(s.claims.look(user, key), w.quantity(quantity), userChange{}, s.commitTime(timeUs), w)
+	return s.recallWith(s.claims.indexOf(user, key), w.quantity(quantity), userChange{}, s.commitTime(timeUs), w)
 }
 
-// recallWith is like Recall, for a commit with the time timeUs, after the changes in more for
-// the user.
+// recallWith is like Recall, for the indexes at of claim and user, a commit with the time timeUs, and
+// the changes more of that commit's draft for the user.
 func (s *State) recallWith(at claimIndex, quantity int64, more userChange, timeUs int64, w Demand) (Decision, bool) {
 	if at.claim != 0 {
 		if s.claims.quantity(at.claim-1) != quantity || !s.claims.chosen(at.claim-1, w) {

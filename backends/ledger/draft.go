@@ -9,14 +9,14 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Draft is a commit under construction: ops decided against a state that does not
-// change meanwhile. Its grants take effect only once the commit is appended. After
-// an error it must not be used before Reset.
+// Draft is a commit under construction: ops decided against a state that must not
+// change meanwhile. The ops take effect only once the commit is appended and applied. After
+// an error the draft must not be used before Reset.
 type Draft struct {
 	state   *State
 	commit  *pb.Commit
 	clockUs int64    // the writer's clock
-	after   holdings // of the shard, after the ops of this draft
+	after   holdings // of the shard: units, transfers and totals after the ops of this draft
 	changes changes
 	memory  claimMemory
 	size    int // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
@@ -28,21 +28,21 @@ type changes struct {
 	claims *claims // of the state
 
 	users map[string]userChange
-	later map[requestOf]int // ops of the claims granted in this draft, without the first of each user
+	later map[requestOf]int // indexes of the ops of claims granted in this draft, without the first claim of each user
 
 	// Claims of the state that this draft settled, by index, in their new state.
 	settled map[uint32]Claim
 	owed    map[owedPayment]struct{} // payments that this draft records as refunds due
 }
 
-// requestOf is a request: a user and its key.
+// requestOf identifies a request of a claim by user and key.
 type requestOf struct{ user, key string }
 
 // userChange is the sum of the changes of a draft for one user. Either number may be negative.
 type userChange struct {
 	units  int64 // granted, minus those of claims that the draft ends
 	unpaid int64 // claims that the draft cancels or expires, minus those that a late payment buys
-	first  int   // op of the first claim granted to the user, +1; 0: none
+	first  int   // index of the op of the first claim granted to the user, +1; 0: none
 }
 
 // owedPayment is a payment that a draft has recorded as owed back for a claim.
@@ -51,15 +51,15 @@ type owedPayment struct {
 	payment string
 }
 
-// add adds to the change for a user.
+// add adds units and unpaid claims to the change for a user.
 func (c *changes) add(user string, units, unpaid int64) {
 	sum := c.users[user]
 	sum.units, sum.unpaid = sum.units+units, sum.unpaid+unpaid
 	c.users[user] = sum
 }
 
-// granted records the op of a claim of n units.
-func (c *changes) granted(user, key string, op int, n int64) {
+// recordGrant records that the op with index op grants n units to a user.
+func (c *changes) recordGrant(user, key string, op int, n int64) {
 	sum := c.users[user]
 	if sum.units += n; sum.first == 0 {
 		sum.first = op + 1
@@ -69,9 +69,9 @@ func (c *changes) granted(user, key string, op int, n int64) {
 	c.users[user] = sum
 }
 
-// requested returns the change for a user, and the index of the op that answered the same request, if
-// there is one.
-func (c *changes) requested(ops []*pb.Op, user, key string) (sum userChange, op int, ok bool) {
+// find returns the change for a user, and the index of the op that granted the same request in this
+// draft; ok is false if there is none.
+func (c *changes) find(ops []*pb.Op, user, key string) (sum userChange, op int, ok bool) {
 	if sum = c.users[user]; sum.first == 0 {
 		return sum, 0, false
 	}
@@ -82,8 +82,8 @@ func (c *changes) requested(ops []*pb.Op, user, key string) (sum userChange, op 
 	return sum, op, ok
 }
 
-// look returns a claim in its state within the draft, and its index.
-func (c *changes) look(claim Claim) (n uint32, now Claim, ok bool) {
+// current returns a claim in its state after the draft, and its index in the state's claims.
+func (c *changes) current(claim Claim) (n uint32, now Claim, ok bool) {
 	n, ok = c.claims.locate(claim.Slot, claim.Index)
 	if !ok {
 		return 0, Claim{}, false
@@ -94,8 +94,8 @@ func (c *changes) look(claim Claim) (n uint32, now Claim, ok bool) {
 	return n, now, true
 }
 
-// standing is like claims.standing, for claim n, which the draft may have settled.
-func (c *changes) standing(n uint32, now Claim, payment string) claimStatus {
+// status is like claims.status, for claim n in its state now after the draft.
+func (c *changes) status(n uint32, now Claim, payment string) claimStatus {
 	_, owed := c.owed[owedPayment{n, payment}]
 	if !owed && now.Owed > 0 {
 		_, owed = c.claims.owed.find(n, payment)
@@ -114,8 +114,8 @@ func (c *changes) clear() {
 	clear(c.owed)
 }
 
-// claimMemory is the memory for the claims of a draft. reset reuses ops, but not units: callers may
-// still have those that they were granted.
+// claimMemory is the memory for the claims of a draft. reset lets ops be reused, but not units: callers may
+// still use the units that they were granted.
 type claimMemory struct {
 	ops   []*claimOp
 	used  int // of ops
@@ -182,7 +182,7 @@ func (d *Draft) Claim(user, key string, quantity int64) Decision {
 // at least 1, and the user, the key and the units fit into 64 KiB together.
 //
 // r is the decision of the rules that admitted the claim; if other rules are in force, the decision is
-// OtherRules. w is what the claim demands beyond the quantity. With a draw the claim becomes an entry
+// OtherRules. w is the demand beyond the quantity. With a draw the claim becomes an entry
 // without units; with payment it is held; otherwise it is sold.
 //
 // Where the settings are partial and the claim does not choose units, it is reduced to the units that the
@@ -191,14 +191,14 @@ func (d *Draft) Claim(user, key string, quantity int64) Decision {
 // has.
 func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand) Decision {
 	quantity = w.quantity(quantity)
-	more, op, ok := d.changes.requested(d.commit.Ops, user, key)
+	more, op, ok := d.changes.find(d.commit.Ops, user, key)
 	if ok {
 		if c := d.commit.Ops[op].GetClaim(); requestedUnits(c) != quantity || !w.fits(c.GetUnits(), c.GetAsked()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
 	}
-	at := d.state.claims.look(user, key)
+	at := d.state.claims.indexOf(user, key)
 	if v, ok := d.state.recallWith(at, quantity, more, d.commit.TimeUs, w); ok {
 		return v
 	}
@@ -263,15 +263,15 @@ type Grab struct {
 	GrantedUs int64 // by the node's clock
 }
 
-// Grab adds a grab under the present fill of the shard. It returns Granted; ReplayHere or
+// Grab adds a grab under the present fill of the shard's list. It returns Granted; ReplayHere or
 // Replay if the log has the grab already; Full; or Void if the grab contradicts the log,
 // for example because the unit has another owner or the user another claim.
 func (d *Draft) Grab(g Grab) Decision {
-	more, op, ok := d.changes.requested(d.commit.Ops, g.User, g.Key)
+	more, op, ok := d.changes.find(d.commit.Ops, g.User, g.Key)
 	if ok {
 		return grabReplay(Decision{Kind: ReplayHere, Op: op}, d.commit.Ops[op].GetClaim().GetUnits(), g.Unit)
 	}
-	if v, ok := d.state.recallWith(d.state.claims.look(g.User, g.Key), 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
+	if v, ok := d.state.recallWith(d.state.claims.indexOf(g.User, g.Key), 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
 		return grabReplay(v, v.Claim.Units, g.Unit)
 	} else if ok {
 		return Decision{Kind: Void}
@@ -290,7 +290,7 @@ func (d *Draft) Grab(g Grab) Decision {
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
-// grabReplay returns v, a replay, if the claim found has just the unit of the grab, else Void.
+// grabReplay returns the replay v if units, those of the earlier claim, are just the unit of the grab, else Void.
 func grabReplay(v Decision, units []int64, unit int64) Decision {
 	if len(units) == 1 && units[0] == unit {
 		return v
@@ -303,7 +303,7 @@ func grabReplay(v Decision, units []int64, unit int64) Decision {
 // bytes.
 func (d *Draft) beginClaim(size int, r Ruling, user, key string, n int64) *pb.Claim {
 	d.size += size
-	d.changes.granted(user, key, len(d.commit.Ops), n)
+	d.changes.recordGrant(user, key, len(d.commit.Ops), n)
 	op := d.memory.newClaim()
 	d.commit.Ops = append(d.commit.Ops, &op.op)
 	c := &op.claim
@@ -399,8 +399,8 @@ func (d *Draft) Ack(to int, k uint64) {
 }
 
 // Generation adds the shard's next generation to the commit. A generation that the shard has already is
-// ignored; one that does not follow, or whose change does not fit the shard, is an error. Claims get Full
-// from here on: the next commit decides them under the new settings.
+// ignored; one that does not follow, or whose change does not fit the shard, is an error. Later
+// claims of the draft get Full: the next commit decides them under the new settings.
 func (d *Draft) Generation(op *pb.Generation) error {
 	if op.GetNumber() <= d.after.Generation {
 		return nil

@@ -148,7 +148,7 @@ func (d *Draft) Entries() {
 func (d *Draft) Award(c Claim) Settlement {
 	op := newSettle(pb.Settle_AWARD)
 	if d.after.Available == 0 {
-		_, now, _ := d.changes.look(c)
+		_, now, _ := d.changes.current(c)
 		return Settlement{SettleShort, now}
 	}
 	op.settle.Units = d.after.available.lowest(1)

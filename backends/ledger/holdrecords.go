@@ -111,8 +111,8 @@ func (o *owedPayments) newest(from uint32, most int) (due []string, more bool) {
 	return due, from != 0
 }
 
-// standing returns the state of a claim in relation to a payment.
-func (c *claims) standing(i uint32, payment string) claimStatus {
+// status returns the state of a claim in relation to a payment.
+func (c *claims) status(i uint32, payment string) claimStatus {
 	at := claimStatus{state: c.records.At(i).state(), grabbed: int(i) < len(c.granted)}
 	at.another = payment != "" // a claim that was never held was bought by none
 	if d := c.holds.of(i); d != nil {

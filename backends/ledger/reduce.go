@@ -39,7 +39,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
 		return fmt.Errorf("a user or key of more than %d bytes", maxText)
 	}
-	at := s.claims.look(op.GetUser(), string(op.GetKey()))
+	at := s.claims.indexOf(op.GetUser(), string(op.GetKey()))
 	if at.claim != 0 {
 		return nil // the same request: it has its answer
 	}

@@ -159,7 +159,7 @@ func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
 	if !settleTexts(op) {
 		return fmt.Errorf("a payment, name or reason of more than %d, %d or %d bytes", MaxPayment, MaxWho, MaxReason)
 	}
-	at := s.claims.standing(i, op.GetPayment())
+	at := s.claims.status(i, op.GetPayment())
 	switch v := s.verdict(op.GetHow(), at, c.GetTimeUs()); {
 	case v == SettleDone:
 		return s.settled(c, i, op)

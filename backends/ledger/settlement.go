@@ -50,7 +50,7 @@ func (d *Draft) Expire(c Claim) Settlement { return d.settle(c, newSettle(pb.Set
 // release.
 func (d *Draft) Extend(c Claim) Settlement {
 	op := newSettle(pb.Settle_EXTEND)
-	_, now, _ := d.changes.look(c)
+	_, now, _ := d.changes.current(c)
 	op.settle.HeldUntilUs = now.HeldUntilUs + d.state.settings.GetPayment().GetExtendByUs()
 	return d.settle(c, op)
 }
@@ -70,7 +70,7 @@ func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 // Otherwise the payment is recorded as owed back (SettleRefundDue, also if it was before).
 // A hold whose release is past expires first; one that may be confirmed is SettleHeld.
 func (d *Draft) Late(c Claim, payment string) Settlement {
-	n, now, _ := d.changes.look(c)
+	n, now, _ := d.changes.current(c)
 	if now.State == StateHeld {
 		if v := d.Expire(c); v.Kind != SettleDone {
 			return v
@@ -94,7 +94,7 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 
 // resells reports whether a late payment buys a claim after all.
 func (d *Draft) resells(n uint32, now Claim, payment string) bool {
-	if d.state.verdict(pb.Settle_RESELL, d.changes.standing(n, now, payment), d.commit.TimeUs) != SettleDone {
+	if d.state.verdict(pb.Settle_RESELL, d.changes.status(n, now, payment), d.commit.TimeUs) != SettleDone {
 		return false
 	}
 	user := d.state.claims.records.At(n).user
@@ -110,7 +110,7 @@ func newSettle(how pb.Settle_How) *settleOp {
 
 // settle adds an op if the verdict permits it.
 func (d *Draft) settle(c Claim, op *settleOp) Settlement {
-	n, now, ok := d.changes.look(c)
+	n, now, ok := d.changes.current(c)
 	if !ok || !validTexts(&op.settle) {
 		return Settlement{SettleInvalid, now}
 	}
@@ -118,7 +118,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	if d.size >= MaxEntry {
 		return Settlement{SettleFull, now}
 	}
-	v := d.state.verdict(op.settle.How, d.changes.standing(n, now, op.settle.Payment), d.commit.TimeUs)
+	v := d.state.verdict(op.settle.How, d.changes.status(n, now, op.settle.Payment), d.commit.TimeUs)
 	if v == SettleDone && d.size+size > entryBudget {
 		v = SettleFull
 	}

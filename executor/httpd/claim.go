@@ -19,17 +19,16 @@ const maxClaimBody = streampb.MaxMessage
 // units fits, even if every character of the user's id is escaped.
 const claimBufferSize = 4096
 
-// claimBuffers are reused for reading and answering claims.
+// claimBuffers are the reusable buffers for reading and answering one claim.
 type claimBuffers struct {
-	in  [claimBufferSize]byte
-	out []byte
-
-	location [1]string
+	in       [claimBufferSize]byte
+	out      []byte
+	location [1]string // value of the header Location
 }
 
 var claimBufferPool = sync.Pool{New: func() any { return &claimBuffers{out: make([]byte, 0, 1024)} }}
 
-// postClaim handles POST /v1/sales/{sale}/claims.
+// postClaim handles POST /v1/sales/{sale}/claims. It returns the outcome as metrics count it.
 func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target) (label api.Outcome) {
 	sale, b := t.sale, claimBufferPool.Get().(*claimBuffers)
 	defer claimBufferPool.Put(b)
@@ -70,7 +69,7 @@ func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target
 	return a.Outcome
 }
 
-// locationOf returns the path of an accepted claim: that of its user if a lock node granted it.
+// locationOf returns the path of an accepted claim. For a unit from a list, that is the path of the user.
 func locationOf(sale string, c *executor.Claim) string {
 	if c.ID.Unit != 0 {
 		return api.UserPath(sale, c.User)
@@ -80,7 +79,7 @@ func locationOf(sale string, c *executor.Claim) string {
 	return string(c.ID.Append(b))
 }
 
-// readClaim reads a claim from a request. Nothing in it points into buf.
+// readClaim reads a claim from an HTTP request. buf is memory for the body; the result does not refer to it.
 func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memory) (executor.Request, *wire.Problem) {
 	var none executor.Request
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {

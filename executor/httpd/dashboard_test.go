@@ -89,7 +89,7 @@ func TestLook(t *testing.T) {
 	of := s.sales()["movie"]
 	of.Count("", api.Sold, 3*time.Millisecond)
 	of.Count("", api.SoldOut, 20*time.Second)
-	l := of.look(s.unready(of))
+	l := of.dashboardLook(s.unready(of))
 	if l.Unready != "stalled: shards 1 of 4" || l.Away != "" || l.View.Sold != 4 || l.View.Shards[0].Error != "no answer" {
 		t.Errorf("%+v", l)
 	}

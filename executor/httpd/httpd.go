@@ -190,7 +190,7 @@ func (server *Server) Add(service executor.Service, payment Payments) {
 	}
 	all[name] = added
 	server.served.Store(&all)
-	server.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return added.look(server.unready(added)) }})
+	server.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return added.dashboardLook(server.unready(added)) }})
 }
 
 // Remove stops serving a sale and drops its metrics.

@@ -36,7 +36,7 @@ func (sale *sale) summary() api.SaleSummary {
 	if status.Away != "" {
 		return api.SaleSummary{Sale: sale.name, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away}
 	}
-	v := sale.stands(&status)
+	v := sale.publicView(&status)
 	return api.SaleSummary{
 		Sale: v.Sale, UID: v.UID, Generation: v.Generation, Phase: v.Phase, SoldOut: v.SoldOut,
 		Stock: v.Stock, Available: v.Available, Held: v.Held, Sold: v.Sold, OpensAt: v.OpensAt, ClosesAt: v.ClosesAt,
@@ -52,15 +52,15 @@ func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
 		p := wire.ProblemOf(status.Away)
 		if operates && p.Status == http.StatusServiceUnavailable { // what is known
 			var view api.Sale
-			sale.operations(&view, &status, admin)
+			sale.addOperations(&view, &status, admin)
 			p.Known = &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves, Problems: view.Problems}
 		}
 		p.Write(w)
 		return
 	}
-	view := sale.stands(&status)
+	view := sale.publicView(&status)
 	if operates {
-		sale.operations(view, &status, admin)
+		sale.addOperations(view, &status, admin)
 	}
 	wire.WriteJSON(w, http.StatusOK, view)
 }

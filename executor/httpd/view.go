@@ -33,8 +33,8 @@ func addHolds(holds *api.Holds, shard *executor.ShardStatus) {
 	holds.RefundsDue += o.RefundsDue
 }
 
-// stands returns the state of a sale that a token with claim may read.
-func (sale *sale) stands(status *executor.Status) *api.Sale {
+// publicView returns the part of a sale's state that a token with the right to claim may read.
+func (sale *sale) publicView(status *executor.Status) *api.Sale {
 	now := sale.clock().Wall
 	view := &api.Sale{
 		Sale:         sale.name,
@@ -69,9 +69,9 @@ func (sale *sale) stands(status *executor.Status) *api.Sale {
 	return view
 }
 
-// operations adds the state for operators. Only the admin address shows names of lock nodes, which
-// are addresses, and errors, which contain addresses.
-func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
+// addOperations adds the state for operators to view. Names of lock nodes and errors contain addresses:
+// addOperations adds these texts only if admin is true, for the admin address.
+func (sale *sale) addOperations(view *api.Sale, status *executor.Status, admin bool) {
 	private := func(text string) string {
 		if admin {
 			return text
@@ -82,7 +82,7 @@ func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool
 	view.Processes, view.Owners, view.Moves = processes(status.Members), ownership(status.Shards), status.Moves
 	for _, n := range status.Nodes {
 		view.Nodes = append(view.Nodes, api.Node{
-			Name: private(n.Name), Up: n.Up, Since: moment(n.Since), Error: private(n.Error), VotesFrom: n.VotesFrom.UTC(),
+			Name: private(n.Name), Up: n.Up, Since: displayTime(n.Since), Error: private(n.Error), VotesFrom: n.VotesFrom.UTC(),
 		})
 	}
 	for _, shard := range status.Shards {
@@ -96,13 +96,13 @@ func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool
 			}
 		}
 		if stall := shard.Stall; stall != nil {
-			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: private(stall.Error)})
+			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: displayTime(stall.Since), Error: private(stall.Error)})
 		}
 	}
 	for _, p := range status.Problems {
 		problem := api.SaleProblem{
 			Kind: p.Name, Level: strings.ToLower(p.Level.String()), Subject: p.Subject, Where: p.Location(),
-			Since: moment(p.Since), Message: p.Began, Error: private(p.Why), Remedy: p.Remedy,
+			Since: displayTime(p.Since), Message: p.Began, Error: private(p.Why), Remedy: p.Remedy,
 		}
 		if p.Subject == "node" {
 			problem.Where = private(p.Where)
@@ -123,13 +123,13 @@ func paymentCheck(h payments.Health) *api.PaymentCheck {
 	}
 	v := &api.PaymentCheck{Watched: h.Watched, Error: h.Error}
 	if !h.Since.IsZero() {
-		v.FailingSince = moment(h.Since)
+		v.FailingSince = displayTime(h.Since)
 	}
 	return v
 }
 
-// moment truncates a time to milliseconds for display.
-func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+// displayTime truncates a time to milliseconds for display.
+func displayTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // processes returns the processes of a sale.
 func processes(members []executor.MemberStatus) (all []api.Process) {
@@ -150,9 +150,9 @@ func processes(members []executor.MemberStatus) (all []api.Process) {
 	return all
 }
 
-// ownership returns the owners of all shards with a known owner or load.
+// ownership returns owner and load of each shard for which one of these is known.
 func ownership(shards []executor.ShardStatus) (all []api.Ownership) {
-	busy := busier(shards)
+	busy := busyShards(shards)
 	for i, s := range shards {
 		if s.Owner != "" || s.PerSecond != nil {
 			all = append(all, api.Ownership{Shard: s.Shard, Owner: s.Owner, Load: tenths(s.PerSecond), Waiting: s.Queue, Busy: busy[i]})
@@ -170,10 +170,10 @@ func tenths(rate *float64) *float64 {
 	return &rounded
 }
 
-// busier reports, by shard, whether it decides more than twice the average of the others, and more
-// than chance explains. Users are distributed by hash: the number of claims of a shard in some
-// seconds deviates from the mean by a few times its square root.
-func busier(shards []executor.ShardStatus) []bool {
+// busyShards reports for each shard whether it decides more than twice as many requests as the others on
+// average, and more than chance explains. Users are distributed by hash: the number of claims of a shard in
+// some seconds deviates from the mean by a few times the mean's square root.
+func busyShards(shards []executor.ShardStatus) []bool {
 	busy := make([]bool, len(shards))
 	sum, known := 0.0, 0
 	for _, s := range shards {
@@ -197,18 +197,18 @@ func busier(shards []executor.ShardStatus) []bool {
 	return busy
 }
 
-// look returns a sale's state for the dashboard. unready is the reason why some shard cannot sell.
-func (sale *sale) look(unready string) dashboard.Look {
+// dashboardLook returns a sale's state for the dashboard. unready is the reason why some shard cannot sell, if any.
+func (sale *sale) dashboardLook(unready string) dashboard.Look {
 	status := sale.Status()
-	view := sale.stands(&status)
-	sale.operations(view, &status, true)
+	view := sale.publicView(&status)
+	sale.addOperations(view, &status, true)
 	l := dashboard.Look{View: view, About: status.About, Away: status.Away, Unready: unready}
 	l.Answers, l.Took = sale.read()
 	moving := make(map[int]bool)
 	for _, m := range status.Moves {
 		moving[m.Shard] = true
 	}
-	busy := busier(status.Shards)
+	busy := busyShards(status.Shards)
 	for i, one := range status.Shards {
 		l.Shards = append(l.Shards, shardOf(&one, busy[i], moving[one.Shard]))
 	}
@@ -227,12 +227,12 @@ func shardOf(s *executor.ShardStatus, busy, moving bool) dashboard.Shard {
 func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) {
 	answers := make(map[api.Outcome]uint64)
 	for outcome, counter := range counts.claims {
-		if n := written(counter).GetCounter().GetValue(); n > 0 {
+		if n := encodeMetric(counter).GetCounter().GetValue(); n > 0 {
 			answers[outcome] = uint64(n)
 		}
 	}
 	var took dashboard.Histogram
-	h := written(counts.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has only such observers
+	h := encodeMetric(counts.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has only such observers
 	below := uint64(0)
 	for _, b := range h.GetBucket() {
 		took.Bounds = append(took.Bounds, b.GetUpperBound())
@@ -243,10 +243,10 @@ func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) 
 	return answers, took
 }
 
-func written(m prometheus.Metric) *dto.Metric {
-	var said dto.Metric
-	if err := m.Write(&said); err != nil {
+func encodeMetric(m prometheus.Metric) *dto.Metric {
+	var encoded dto.Metric
+	if err := m.Write(&encoded); err != nil {
 		panic(err) // unreachable: writing a counter or histogram does not fail
 	}
-	return &said
+	return &encoded
 }

@@ -62,7 +62,7 @@ func TestBusier(t *testing.T) {
 			shards = append(shards, s)
 		}
 		got := ""
-		for _, b := range busier(shards) {
+		for _, b := range busyShards(shards) {
 			got += map[bool]string{true: "b", false: "-"}[b]
 		}
 		if got != c.busy {

@@ -6,7 +6,7 @@
 //
 // # Guarantees
 //
-// A Remote stands for one shard that another process owns. It forwards requests to the owner in the order of
+// A Remote represents one shard that another process owns. It forwards requests to the owner in the order of
 // their arrival, and no request overtakes an earlier one. A request whose owner has not answered is sent
 // again with its key, to the same owner or to the next, so that one that was accepted is answered from the
 // log. An answer that would deny a claim which another process may have accepted becomes request.Undecided.
@@ -31,7 +31,7 @@ import (
 	"salectl/executor/request"
 )
 
-// Remote stands for a shard that another process owns. It forwards requests to the owner, and passes the
+// Remote represents a shard that another process owns. It forwards requests to the owner, and passes the
 // owner's answers back. While no owner is known, or the owner does not serve the shard yet, requests wait for
 // up to OwnerTimeout. All methods are safe for concurrent use.
 type Remote struct {

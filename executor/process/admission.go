@@ -18,30 +18,30 @@ import (
 	"salectl/spec"
 )
 
-// Admission answers or queues every request of a process: it answers those that need no commit, and
-// queues the rest. All methods are safe for concurrent use. Its Machine keeps it up to date.
+// Admission answers the requests of a process that need no commit, and queues the others. Its Machine keeps
+// it up to date. All methods are safe for concurrent use.
 type Admission struct {
 	sale    string
 	me      ownership.Process
 	clock   clock.Clock
 	newKey  func() string // returns a key for a request that has none
-	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
+	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it any struct that has the pool as a field
 
-	serving  atomic.Pointer[session]          // nil: this process does not serve
-	left     atomic.Pointer[session]          // the session that was lost and has not ended; nil: none
-	sold     atomic.Pointer[spec.Sale]        // the declaration of the last sealed run; nil: there is none
-	health   atomic.Pointer[health]           // when the machine last acted
-	away     atomic.Pointer[request.Answer]   // the answer while it does not serve
-	problems atomic.Pointer[[]status.Problem] // as they were compiled last, each of one shard at most; nil: none were
-	draining atomic.Bool
-	doubts   request.Doubts
-	links    peers.Links
-	inbound  sync.Map      // of *Inbound: the links that peers have made to this process, by the id of the peer
-	came     atomic.Uint64 // claims and settlements of clients
+	serving      atomic.Pointer[session]          // the session that requests enter; nil: this process does not serve
+	left         atomic.Pointer[session]          // the session whose sale cannot be followed any more, until it ends; nil: there is none
+	sold         atomic.Pointer[spec.Sale]        // the declaration of the last sealed run; nil: there is none
+	health       atomic.Pointer[health]           // when the machine last acted
+	away         atomic.Pointer[request.Answer]   // the answer while this process does not serve
+	problems     atomic.Pointer[[]status.Problem] // the last list of problems, each of one shard at most; nil: there was no list
+	draining     atomic.Bool
+	doubts       request.Doubts
+	links        peers.Links
+	inbound      sync.Map      // of *Inbound: the links that peers have made to this process, by the id of the peer
+	requestCount atomic.Uint64 // claims and settlements of clients
 }
 
-// open admits requests, before the sale is known.
-func (d *Admission) open(cfg Config) {
+// initialize sets up a zero Admission. Until a session begins, requests are answered with Standby.
+func (d *Admission) initialize(cfg Config) {
 	d.sale, d.clock, d.newKey = cfg.Sale, cfg.Clock, cfg.Key
 	d.me = ownership.Process{ID: cfg.ID, Address: cfg.Address, Version: cfg.Version}
 	d.away.Store(&request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
@@ -49,14 +49,14 @@ func (d *Admission) open(cfg Config) {
 	d.tickets = new(sync.Pool)
 }
 
-// publish takes over the state of the ownership of shards, for answers and statuses.
+// publish copies the state of the ownership machine that answers and statuses need.
 func (d *Admission) publish(now clock.Now, o *ownership.Machine) {
 	away := o.Absent()
 	d.away.Store(&away)
 	d.health.Store(&health{o.Status(now)})
 }
 
-// fail ends the session, if there is one, because the sale cannot be followed any more.
+// fail ends a session because its sale cannot be followed any more. The session may be nil.
 func (d *Admission) fail(t *session, why error) {
 	d.away.Store(&request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notFollowed})
 	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
@@ -67,16 +67,16 @@ func (d *Admission) fail(t *session, why error) {
 	}
 }
 
-// admit sets the answer to a request in a, which is zero, or queues a ticket under which the request waits
-// for its answer, here or to be sent to a peer, and returns that and the session that completes the answer.
-// x is signalled when the ticket has its answer; nil: the caller waits.
+// admit answers a request at once, or queues it for its shard here or at a peer. It sets an immediate answer
+// in a, which is zero, and returns nil. For a queued request it returns the ticket, and the session that
+// completes the answer. x is called when the ticket has its answer; nil: the caller waits.
 func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request, x *Pending, a *request.Answer) (*request.Ticket, *session) {
 	if why := check(r); why != "" {
 		*a = request.Answer{Outcome: api.BadRequest, Message: why}
 		return nil, nil
 	}
 	if r.Query == nil {
-		d.came.Add(1)
+		d.requestCount.Add(1)
 	}
 	t := d.serving.Load()
 	if t == nil {
@@ -97,23 +97,23 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request
 		}
 		fallthrough
 	case s == nil || t.remotes[i].Busy() || d.links.Any() && !s.May(now):
-		// Others wait for the shard's owner before this one, or the shard is about to be another's.
+		// Earlier requests wait for the shard's owner, or another process is about to own the shard.
 		return d.forward(now, t, i, request.NewTicket(d.tickets, *r, d.newKey, now.Mono), x, a)
 	}
-	ticket := d.admitTo(ctx, now, t, s, r, a)
+	ticket := d.admitLocal(ctx, now, t, s, r, a)
 	if ticket == nil {
 		return nil, nil
 	}
 	return d.queue(now, t, s, ticket, x, a)
 }
 
-// admitTo sets the answer to a request to a shard of this process that needs no decision in a, or returns
-// the ticket to queue.
-func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r *request.Request, a *request.Answer) *request.Ticket {
+// admitLocal admits a claim or settlement to a shard of this process. It returns the ticket to queue, or sets
+// the answer in a and returns nil.
+func (d *Admission) admitLocal(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r *request.Request, a *request.Answer) *request.Ticket {
 	if r.Settle == nil {
 		// The count of requests under way is read only where all is sold: every claim writes it.
 		idle := t.totals.AllSold(now) && s.Underway.Len() == 0
-		if t.recall(now, s, r, a) && t.answer(now, s, r, a, idle) {
+		if t.recall(now, s, r, a) && t.confirmRecalled(now, s, r, a, idle) {
 			t.completeAnswer(a)
 			return nil
 		}
@@ -128,7 +128,7 @@ func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 	case d.draining.Load() && !d.links.Any():
 		*a = t.refuse(s, r, request.Answer{Outcome: api.Draining, RetryAfter: time.Second})
 		return nil
-	case t.keepsOut(s.Stalled()):
+	case t.refusesWhileStalled(s.Stalled()):
 		*a = t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead})
 		return nil
 	case r.Chooses() && len(t.batchers) > 0:
@@ -140,8 +140,8 @@ func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 		var refusal request.Answer
 		if by, refusal = e.decide(ctx, now, r); by == nil {
 			if _, settings := s.Terms(); refusal.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
-				// This process or the shard does not know the rules of the other yet, and a
-				// refusal is final.
+				// This process and the shard have different rules, and a refusal would be final:
+				// the one with the older rules has yet to read the newer ones.
 				refusal = request.Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
 			}
 			*a = t.refuse(s, r, refusal)
@@ -153,8 +153,8 @@ func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 	return ticket
 }
 
-// admitAgain is admit of a request that was admitted by rules which have changed since. It stays under
-// way under the ticket before until it has another.
+// admitAgain is admit for a request that must be decided again, because the rules have changed since its ticket
+// before was admitted. That ticket stays in the table Underway until the next one replaces it.
 func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
 	r := before.Repeat()
 	ticket, t := d.admit(ctx, now, &r, x, a)
@@ -162,13 +162,13 @@ func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *reque
 	return ticket, t
 }
 
-// queue has a ticket wait on a shard of this process, or sets in a why it cannot.
+// queue queues a ticket on a shard of this process. If the shard refuses it, queue sets the refusal in a.
 func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
 	x.waitFor(ticket, t)
 	switch refused := s.Offer(now, ticket); {
 	case refused == "":
 		return ticket, t
-	case refused == api.Standby && d.links.Any(): // it has just ended
+	case refused == api.Standby && d.links.Any(): // the shard has just ended
 		return d.forward(now, t, s.Number(), ticket, nil, a)
 	default:
 		r := ticket.Received()
@@ -178,7 +178,7 @@ func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *req
 	}
 }
 
-// forward has a ticket wait for the owner of a shard that is a peer's, or sets in a why it cannot.
+// forward queues a ticket for the peer that owns shard i. If it cannot, it sets the refusal in a.
 func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
 	refuse := func(why request.Answer) (*request.Ticket, *session) {
 		r := ticket.Received()
@@ -202,14 +202,14 @@ const notFollowed = "the sale's log cannot be followed"
 // notRead is the message to the buyers of a stalled shard.
 const notRead = ownership.Unread
 
-// Decline answers a request that is not admitted, with why; but with Unknown, or with the claim, if an
-// earlier request of the same user and key may yet be accepted, or was.
+// Decline returns the answer to a request that is not admitted: a refusal with the outcome why; Unknown, if an
+// earlier request of the same user and key may yet be accepted; or the claim, if one was accepted.
 func (d *Admission) Decline(r request.Request, why api.Outcome) request.Answer {
 	return d.Refuse(&r, request.Refusal(why))
 }
 
-// Refuse returns the answer to a request that is refused without a look-up of its key, as
-// shard.Refuse does, also while this process does not serve.
+// Refuse returns the answer to a request that was refused before its key was looked up, as
+// request.Pending.Refuse does. It also works while this process does not serve.
 func (d *Admission) Refuse(r *request.Request, a request.Answer) request.Answer {
 	t := d.serving.Load()
 	if t == nil {
@@ -224,8 +224,8 @@ func (d *Admission) Refuse(r *request.Request, a request.Answer) request.Answer 
 	return a
 }
 
-// check returns why no sale can answer a request, "" if one can. Who accepts requests from outside
-// checks that names consist of letters.
+// check returns why a request is invalid for every sale, "" if it is valid. Callers that accept
+// requests from outside also check the characters of users and keys.
 func check(r *request.Request) string {
 	switch {
 	case !r.IsClaim():
@@ -250,5 +250,5 @@ func check(r *request.Request) string {
 	return ""
 }
 
-// Me names this process to its peers.
+// Me returns the identity of this process, for its peers.
 func (d *Admission) Me() ownership.Process { return d.me }

@@ -24,7 +24,9 @@ var (
 )
 
 // KeepsOut reports whether a shard that stalls refuses claims.
-func KeepsOut(ack spec.Ack, stall *shard.Stall) bool { return (&session{ack: ack}).keepsOut(stall) }
+func KeepsOut(ack spec.Ack, stall *shard.Stall) bool {
+	return (&session{ack: ack}).refusesWhileStalled(stall)
+}
 
 // Local returns a shard that the process has the lease of; nil: it is another's.
 func (m *Machine) Local(i int) *shard.Shard { return m.serving.Load().local(i) }
@@ -59,7 +61,7 @@ func (m *Machine) Recall(i int, r request.Request) (a request.Answer, ok bool) {
 // Intercept has carry deliver the messages between shards, by next.
 func (m *Machine) Intercept(carry func(x shard.Message, next func(shard.Message))) {
 	t := m.serving.Load()
-	t.post = func(x shard.Message) { carry(x, t.carry) }
+	t.post = func(x shard.Message) { carry(x, t.deliverMessage) }
 }
 
 // KeepRules returns a function that puts the present rules in force again.

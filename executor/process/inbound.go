@@ -156,7 +156,7 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		return
 	}
 	var a request.Answer
-	ticket := d.admitTo(ctx, now, t, s, &e.Request, &a)
+	ticket := d.admitLocal(ctx, now, t, s, &e.Request, &a)
 	if ticket == nil {
 		reply(a)
 		return

@@ -58,7 +58,7 @@ type Config struct {
 	Bounds ledger.Bounds // of commits; 0: the usual ones
 	Users  OpenUsers     // opens the attributes of users; nil: the rules of the sale read none
 
-	Notify    func()                     // as in shard.SaleTotals and shard.RemoteConfig
+	Notify    func()                     // as in shard.SaleTotals and peers.RemoteConfig
 	Ruled     func(rule, result string)  // counts the results of rules; nil: nobody counts
 	Committed func(oldest time.Duration) // as shard.Config.ObserveWait; nil: nobody counts
 
@@ -98,7 +98,7 @@ func New(cfg Config) *Machine {
 	}
 	cfg.ID = fmt.Sprintf("%x", cfg.Me)
 	m := &Machine{cfg: cfg, Ownership: ownership.New(cfg.Config)}
-	m.open(cfg)
+	m.initialize(cfg)
 	return m
 }
 
@@ -130,17 +130,17 @@ func (m *Machine) Advance(now clock.Now, do func(calls.Call)) (Effects, error) {
 	}
 	if t := m.session; t != nil {
 		if out.Plans {
-			t.plan(m.Ownership.Sale(), m.cfg)
+			t.passGenerations(m.Ownership.Sale(), m.cfg)
 		}
 		t.followDraw(m.Ownership.Sale())
 		for _, x := range out.Open {
-			done.Opened = append(done.Opened, t.open(now, x.Shard, x.Follows, m.Ownership.Sale().Applied(), plansOf(m.Ownership.Sale(), x.Shard)))
+			done.Opened = append(done.Opened, t.openShard(now, x.Shard, x.Follows, m.Ownership.Sale().Applied(), generationsOf(m.Ownership.Sale(), x.Shard)))
 		}
 		for _, i := range out.Granted {
 			t.granted[i].Store(int64(now.Mono))
 		}
 		for _, x := range out.Rights {
-			t.grant(now, x.Shard, x.Rights)
+			t.grantRights(now, x.Shard, x.Rights)
 		}
 	}
 	for _, c := range out.Calls { // shards lose their rights before the leases are released
@@ -273,7 +273,7 @@ func (m *Machine) Drain(now clock.Now) {
 
 // ShardEnded removes a shard whose machine has ended because of why, and of which no call is under way.
 func (m *Machine) ShardEnded(now clock.Now, i int, why error) {
-	m.session.close(i)
+	m.session.closeShard(i)
 	m.Ownership.ShardEnded(now, i)
 	m.foundBroken(i, why)
 }

@@ -147,7 +147,7 @@ func (p *Pending) waitFor(t *request.Ticket, under *session) {
 	t.OnAnswer(p)
 }
 
-// Answered is shard.Waiter's.
+// Answered implements request.Waiter.
 func (p *Pending) Answered() {
 	if p.state.CompareAndSwap(pendingWaiting, pendingAnswered) {
 		p.m.cfg.Answered(p)

@@ -20,36 +20,36 @@ import (
 	"salectl/spec"
 )
 
-// session is the time that this process sells in one run of a sale: the shards that it
-// owns, and the way to the owners of the others.
+// session is the state of this process while it serves one run of a sale: the shards that it owns, and the
+// queues to the owners of the others.
 type session struct {
 	uid      string
 	shards   []atomic.Pointer[shard.Shard] // with a lease, or about to have one; nil: another process's
-	remotes  []*peers.Remote               // of all shards: where requests wait that no shard here decides
+	remotes  []*peers.Remote               // by shard: the queues of requests that another process decides
 	totals   *shard.SaleTotals
 	ack      spec.Ack
 	post     func(shard.Message)   // delivers messages between shards
 	batchers []*listengine.Batcher // by node; none where owners decide
 	links    *peers.Links
 	away     func() request.Answer // the answer while the process does not serve
-	depth    atomic.Int64          // requests that may wait on a shard
-	granted  []atomic.Int64        // by shard: when its owner freed the lease for this process, monotonic; 0: none has, or it is served since
+	depth    atomic.Int64          // how many requests may wait on a shard
+	granted  []atomic.Int64        // by shard: when its owner released the lease to this process, monotonic; 0: no owner has, or the shard is served since
 
 	redPackets
 	runningShards
 	newest
 	meters
 
-	ranks   atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
-	drawn   atomic.Pointer[draw.Status] // the draw by the sale's log; nil: the sale is none
-	drawnAt uint64                      // the slot behind the one that it was read from; of the machine alone
+	ranks   atomic.Pointer[ranks]       // the ranks of a draw; nil: they are not published yet
+	drawn   atomic.Pointer[draw.Status] // the status of a draw by the sale's log; nil: the sale has no draw
+	drawnAt uint64                      // the sale's next slot when drawn was set; only the machine uses it
 }
 
 // redPackets are the amounts of a sale whose units are packets of money.
 type redPackets struct {
 	red     *spec.RedPacket      // nil: units are no packets
-	commits ledger.Hash          // to the amounts
-	packets func() *spec.Packets // computes them once; nil: units are no packets
+	commits ledger.Hash          // the public hash of the amounts
+	packets func() *spec.Packets // computes the amounts once; nil: units are no packets
 }
 
 // runningShards are the shards of a session, with or without a lease. They belong to the machine alone.
@@ -57,17 +57,17 @@ type runningShards struct {
 	cfg     shard.Config
 	sizes   lists.Sizes
 	running map[int]*shard.Shard // by number
-	users   []*userSource        // all sources that rules had; they are closed at the end
+	users   []*userSource        // all sources that rules have read; release closes them
 }
 
-// newest is what the newest generation declares.
+// newest has the declaration of the newest generation.
 type newest struct {
-	eligibility atomic.Pointer[eligibility] // by its rules; nil: there are none
+	eligibility atomic.Pointer[eligibility] // decides by its rules; nil: it has none
 	declared    atomic.Pointer[spec.Sale]   // of the newest generation that was passed to the shards
 	settings    atomic.Pointer[pb.Settings]
 }
 
-// newSession returns the session of a run. first is below the ids of its forwarded requests.
+// newSession returns the session of a run. The ids of its forwarded requests are above first.
 func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *session {
 	n := run.Shards
 	cfg := shard.Config{
@@ -92,7 +92,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	}
 	cfg.Totals = t.totals
 	t.sizes.Ranges = cfg.Bounds.Ranges
-	t.post = t.carry
+	t.post = t.deliverMessage
 	cfg.Post = func(m shard.Message) { t.post(m) }
 	t.cfg = cfg
 	for i := range n {
@@ -102,7 +102,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 			Send:     d.links.Forward,
 			OfferLocal: func(now clock.Now, ticket *request.Ticket) api.Outcome {
 				s := t.local(i)
-				if s == nil || !s.May(now) || t.keepsOut(s.Stalled()) { // there it would wait for longer
+				if s == nil || !s.May(now) || t.refusesWhileStalled(s.Stalled()) { // there it would wait for longer
 					return api.Standby
 				}
 				return s.Offer(now, ticket)
@@ -115,11 +115,10 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	return t
 }
 
-// local returns a shard that this process has the lease of, or is about to have; nil: it
-// is another's.
+// local returns a shard if this process has its lease or is about to; nil: another process owns it.
 func (t *session) local(i int) *shard.Shard { return t.shards[i].Load() }
 
-// locals returns all of those.
+// locals returns all shards that local returns.
 func (t *session) locals() (all []*shard.Shard) {
 	for i := range t.shards {
 		if s := t.local(i); s != nil {
@@ -129,8 +128,8 @@ func (t *session) locals() (all []*shard.Shard) {
 	return all
 }
 
-// carry brings a message to the shard that it is for, here or at a peer. It may be lost.
-func (t *session) carry(m shard.Message) {
+// deliverMessage delivers a message to its shard, here or at a peer. The message may be lost.
+func (t *session) deliverMessage(m shard.Message) {
 	if m.To < 0 || m.To >= len(t.shards) {
 		return
 	}
@@ -140,9 +139,9 @@ func (t *session) carry(m shard.Message) {
 	t.links.SendUpdate(t.remotes[m.To].Route().Owner, &ownership.PeerUpdate{Run: t.uid, Messages: []shard.Message{m}})
 }
 
-// open makes the machine of a shard, which reads its log and appends Own when it has
-// the rights to.
-func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
+// openShard makes the machine of a shard. The machine reads the shard's log, and appends Own once it has
+// the rights to append.
+func (t *session) openShard(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
 	cfg := t.cfg
 	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
 	cfg.Queue, cfg.Underway = int(t.depth.Load()), t.remotes[i].Underway
@@ -152,7 +151,7 @@ func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans
 	}
 	s := shard.New(cfg)
 	if len(t.batchers) > 0 {
-		t.batchers[cfg.Node].AddShard(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.mayLack(i), now)
+		t.batchers[cfg.Node].AddShard(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.maxUnlogged(i), now)
 	}
 	s.Post(shard.Planned(plans))
 	if r := t.ranks.Load(); r != nil {
@@ -165,14 +164,14 @@ func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans
 	return s
 }
 
-// follows reports whether the machine of a shard has read its log to the end, and reads on.
+// follows reports whether the machine of a shard has read the log to its end, and keeps reading it.
 func (t *session) follows(i int) bool {
 	s := t.running[i]
 	return s != nil && s.Follows()
 }
 
-// grant passes its rights to a shard. With the first it is this process's.
-func (t *session) grant(now clock.Now, i int, r shard.Rights) {
+// grantRights passes the rights to append to a shard. With its first rights the shard becomes local.
+func (t *session) grantRights(now clock.Now, i int, r shard.Rights) {
 	s := t.running[i]
 	if s == nil {
 		return
@@ -186,8 +185,8 @@ func (t *session) grant(now clock.Now, i int, r shard.Rights) {
 	}
 }
 
-// close forgets a shard whose machine has ended.
-func (t *session) close(i int) {
+// closeShard removes a shard whose machine has ended.
+func (t *session) closeShard(i int) {
 	if s := t.running[i]; s != nil {
 		if len(t.batchers) > 0 {
 			t.batchers[t.node(i)].RemoveShard(s)
@@ -199,23 +198,23 @@ func (t *session) close(i int) {
 	}
 }
 
-// mayLack returns how many claims the ledger may lack that a shard's list gave.
-func (t *session) mayLack(i int) int64 {
+// maxUnlogged returns the maximum number of claims that a shard's list has given and the ledger lacks.
+func (t *session) maxUnlogged(i int) int64 {
 	return spec.Allotment(t.declared.Load().Backlog, len(t.shards), i)
 }
 
-// keepsOut reports whether a shard that stalls refuses claims: they would wait for a store that does
-// not answer. With ack redis they wait for no ledger, up to a bound; and a list's node gets requests,
-// which show that it answers again.
-func (t *session) keepsOut(stall *shard.Stall) bool {
+// refusesWhileStalled reports whether a shard with that stall refuses claims, which would wait for a store that
+// does not reply. With ack redis claims do not wait for the ledger, up to a bound. A stalled list node
+// gets requests all the same: its reply shows that the stall is over.
+func (t *session) refusesWhileStalled(stall *shard.Stall) bool {
 	return stall != nil && !stall.Node && t.ack != spec.AckRedis
 }
 
-// node returns which of the nodes that keep lists has the list of a shard.
+// node returns the index of the node that keeps the list of a shard.
 func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.batchers)) }
 
-// plan passes on the generations of the sale's log.
-func (t *session) plan(sale *ledger.Sale, own Config) {
+// passGenerations passes the generations and ranks of the sale's log to the shards.
+func (t *session) passGenerations(sale *ledger.Sale, own Config) {
 	t.totals.Generation(sale.Generation())
 	t.declare(sale, own)
 	depth := own.Queue // where the generation declares nothing
@@ -229,19 +228,18 @@ func (t *session) plan(sale *ledger.Sale, own Config) {
 	}
 	for i, s := range t.running {
 		s.Bound(depth)
-		s.Post(shard.Planned(plansOf(sale, i)))
+		s.Post(shard.Planned(generationsOf(sale, i)))
 		if r := t.ranks.Load(); r != nil {
 			s.Post(r.shards[i])
 		}
 		if len(t.batchers) > 0 {
-			t.batchers[t.node(i)].SetMaxUnlogged(s, t.mayLack(i))
+			t.batchers[t.node(i)].SetMaxUnlogged(s, t.maxUnlogged(i))
 		}
 	}
 }
 
-// plansOf returns what the generations of the sale's log do to a shard, from the
-// first.
-func plansOf(sale *ledger.Sale, shard int) []*pb.Generation {
+// generationsOf returns the changes of all generations of the sale's log to a shard, from the first on.
+func generationsOf(sale *ledger.Sale, shard int) []*pb.Generation {
 	all := make([]*pb.Generation, sale.Generation())
 	for i := range all {
 		all[i] = sale.ShardGeneration(uint64(i+1), shard)
@@ -249,9 +247,9 @@ func plansOf(sale *ledger.Sale, shard int) []*pb.Generation {
 	return all
 }
 
-// declare takes over the declaration of the newest generation. One that this program cannot read, since
-// a newer program has written it, changes nothing: the shards can read their part of the generation, and
-// grant no claim by the rules before it.
+// declare adopts the declaration of the newest generation. A declaration that this program cannot read, since
+// a newer program has written it, is not adopted. The shards read their part of the generation in any case,
+// and grant no claim by earlier rules.
 func (t *session) declare(sale *ledger.Sale, own Config) {
 	newest := sale.Newest()
 	t.settings.Store(newest.GetSettings())
@@ -273,7 +271,7 @@ func (t *session) declare(sale *ledger.Sale, own Config) {
 	}
 }
 
-// stop ends the sequencers of the session, if there is one.
+// stop ends the sequencers of the session, which may be nil.
 func (t *session) stop(h shard.Halt) {
 	if t == nil {
 		return
@@ -283,7 +281,7 @@ func (t *session) stop(h shard.Halt) {
 	}
 }
 
-// release answers requests that wait for peers, and closes what rules read.
+// release answers the requests that wait for peers with a, and closes the sources that rules read.
 func (t *session) release(a request.Answer) {
 	for _, r := range t.remotes {
 		r.Close(a)
@@ -293,9 +291,9 @@ func (t *session) release(a request.Answer) {
 	}
 }
 
-// recall answers from memory a request that needs no commit. A claim that was sold at once is certain
-// however little of the log is read. All else is only known while this process may append, and to a
-// shard that has read its log to the end: generations that are not read yet may change it.
+// recall answers a claim from memory, if that needs no commit. A final claim (Claim.IsFinal) and a reused key
+// are certain however little of the log is read. Any other answer is certain only while this process may
+// append and the shard has read its log to the end: generations that are not read yet may change the answer.
 func (t *session) recall(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer) bool {
 	ok := s.RecallTo(now, r, a)
 	switch {
@@ -312,8 +310,8 @@ func (t *session) recall(now clock.Now, s *shard.Shard, r *request.Request, a *r
 	return ok
 }
 
-// lookup answers a query from memory if the shard is this process's. Otherwise it returns false, and
-// why not.
+// lookup answers a query from memory if this process serves the shard. Otherwise it returns false, with the
+// reason as a refusal.
 func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answer, ok bool) {
 	s := t.local(i)
 	switch {
@@ -329,10 +327,10 @@ func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answ
 	return a, true
 }
 
-// answer sets in a the answer to a request for which recall has found a; false: it is to be decided all
-// the same. idle reports that no request was under way before recall, which then knows the outcome of
-// all.
-func (t *session) answer(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer, idle bool) bool {
+// confirmRecalled checks the answer a that recall has found, and corrects it if an earlier request of the same
+// key was accepted or may be. It returns false if the request must be queued in spite of a. idle is true
+// if no request was under way before recall: then recall knew all outcomes.
+func (t *session) confirmRecalled(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer, idle bool) bool {
 	switch {
 	case s.ListMayContradict(a):
 		return false
@@ -340,9 +338,9 @@ func (t *session) answer(now clock.Now, s *shard.Shard, r *request.Request, a *r
 		*a = s.Refuse(*r, *a)
 	case idle: // the usual case
 	case s.Underway.Has(r):
-		return false // more units may come for the one under way: it is answered after that
+		return false // the earlier request may yet get units: this one is answered after it
 	default:
-		// An earlier one may just have been answered.
+		// An earlier request of the key may just have been answered.
 		if again, ok := s.Recall(now, *r); ok && again.Accepted() {
 			*a = again
 		}
@@ -371,7 +369,7 @@ func (t *session) completeAnswer(a *request.Answer) {
 	}
 }
 
-// decline is refuse for a shard that may be another process's.
+// decline is like refuse, for a shard that another process may own.
 func (t *session) decline(i int, r *request.Request, a request.Answer) request.Answer {
 	s := t.local(i)
 	if s == nil {
@@ -380,7 +378,7 @@ func (t *session) decline(i int, r *request.Request, a request.Answer) request.A
 	return t.refuse(s, r, a)
 }
 
-// refuse returns the shard's answer to a refused request, completed.
+// refuse returns the complete answer to a request that is refused with a (request.Pending.Refuse).
 func (t *session) refuse(s *shard.Shard, r *request.Request, a request.Answer) request.Answer {
 	a = s.Refuse(*r, a)
 	t.completeAnswer(&a)
@@ -404,10 +402,10 @@ func stallKind(stall *shard.Stall) *status.Kind {
 	return status.Stalled
 }
 
-// ranks are those of a draw, once all are published.
+// ranks are the ranks of a draw, once all are published.
 type ranks struct {
-	shards []shard.Ranked // by shard
-	has    map[request.ClaimID]bool
+	shards []shard.Ranked           // by shard
+	has    map[request.ClaimID]bool // entries with a rank
 }
 
 func ranksOf(sale *ledger.Sale) *ranks {
@@ -427,8 +425,8 @@ func (t *session) followDraw(sale *ledger.Sale) {
 	}
 }
 
-// markNotDrawn corrects the state of entries that have no rank: they have not won. Those with a rank
-// that has no unit may yet get one.
+// markNotDrawn sets the state of entries without a rank to NotDrawn. An entry with a rank but without a unit
+// may yet get a unit.
 func (r *ranks) markNotDrawn(a *request.Answer) {
 	if a.Outcome == api.Entered && !r.has[a.Claim.ID] {
 		a.Outcome = api.NotDrawn

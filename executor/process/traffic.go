@@ -58,7 +58,7 @@ func (m *Machine) measure(now clock.Now) {
 			t.totals.Measured(i, shard.Load{PerSecond: rate, Queue: s.Waiting(), Stuck: m.stuck(now, s)})
 		}
 	}
-	came, passed := t.requests.sample(now.Mono, m.came.Load()), t.forwards.sample(now.Mono, m.links.Answered.Load())
+	came, passed := t.requests.sample(now.Mono, m.requestCount.Load()), t.forwards.sample(now.Mono, m.links.Answered.Load())
 	if came != nil {
 		m.Ownership.SetTraffic(ownership.Traffic{Came: *came, Passed: *passed})
 	}

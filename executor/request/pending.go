@@ -7,15 +7,15 @@ import (
 	"salectl/backends/clock"
 )
 
-// Pending are the requests of a shard whose outcome is not known to their requesters: admitted and not
-// answered, and answered with Unknown. It keeps an answer from denying a claim that was accepted, or
+// Pending has the requests of a shard whose outcome is not known to their requesters: those without an
+// answer, and those answered with Unknown. Pending prevents answers that deny a claim which was accepted, or
 // may be yet. All methods are safe for concurrent use.
 type Pending struct {
 	PendingConfig
-	decided atomic.Uint64 // requests that were answered, in all
+	decided atomic.Uint64 // number of requests answered by tickets
 
 	drained           atomic.Bool   // the shard's list is off, and the log has all that it gave
-	logCompletePeriod atomic.Uint64 // the last period above 0; see ForgetDoubts
+	logCompletePeriod atomic.Uint64 // the last period above 0 that ForgetDoubts got; 0: none yet
 }
 
 // PendingConfig is the configuration of Pending. All fields but Forwards and Listed are required.
@@ -30,7 +30,7 @@ type PendingConfig struct {
 	Listed   bool // a list gives the shard's units
 }
 
-// Decider is what Pending reads of the shard that decides its requests. All methods are safe for concurrent
+// Decider is the shard that decides the requests, as Pending reads it. All methods are safe for concurrent
 // use.
 type Decider interface {
 	// Recall answers a request from memory, if the ledger's state decides it.
@@ -62,7 +62,7 @@ func (p *Pending) Hold(t *Ticket) {
 // the queue: tickets of one key are answered in the order in which they have entered.
 func (p *Pending) Enter(t *Ticket) {
 	p.Hold(t)
-	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // one that has waited for a peer was taken: it may be withdrawn again
+	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // a ticket that has waited for a peer was taken; it may be withdrawn again
 }
 
 // Conclude prepares answered tickets for their completion. It removes them from the table Underway, except
@@ -79,7 +79,7 @@ func (p *Pending) Conclude(ts []*Ticket, mayHave func(user string) bool) {
 	var refused []*Ticket
 	p.Underway.mu.Lock()
 	for _, t := range ts {
-		if p.NeedsForwarding(t) || !t.Held() { // a forwarder keeps one that moves
+		if p.NeedsForwarding(t) || !t.Held() { // a ticket to be forwarded stays in the table
 			continue
 		}
 		p.Underway.removeAnswered(t)
@@ -156,8 +156,8 @@ func (p *Pending) Refuse(r Request, a Answer) Answer {
 	}
 	inDoubt := p.Underway.Has(&r) ||
 		!p.endsDoubts(a) && (p.Doubts.Has(r.User, r.Key) || p.Decider.MayHave(r.User))
-	// An earlier one may just have been answered. What became of a hold since is not known
-	// to a process that may not append, or has yet to read the log.
+	// An earlier request may just have been answered. A process that may not append, or has yet
+	// to read the log, does not know the present state of a hold.
 	now := p.Clock()
 	if again, ok := p.Decider.Recall(now, r); ok && again.Accepted() {
 		switch final := a.Outcome.Row().Retry != api.Again; {
@@ -181,8 +181,8 @@ func (p *Pending) endsDoubts(a Answer) bool {
 }
 
 // KeepInDoubt adds a doubt for a request, or with AnyKey for all requests of a user, while the log may
-// lack grabs of the list. The shard queue's record of these grabs ends with the session; the doubt
-// outlives the session.
+// lack grabs of the list. The doubt outlives the session; the NodeQueue, which also records such grabs,
+// does not.
 func (p *Pending) KeepInDoubt(user, key string) {
 	if p.mayLack() {
 		p.Doubts.Add(p.UID, p.Number, user, key)
@@ -196,23 +196,23 @@ func (p *Pending) ListMayContradict(a *Answer) bool {
 	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.mayLack() && p.logCompletePeriod.Load() == 0
 }
 
-// Withdrawn is called when a ticket was withdrawn, and will not be decided.
+// Withdrawn removes a ticket that will not be decided from the table Underway.
 func (p *Pending) Withdrawn(t *Ticket) { p.Underway.Leave(t) }
 
-// Abandoned is called when the requester has gone, though the ticket may be accepted.
+// Abandoned records that the requester has gone, though the request may be accepted.
 func (p *Pending) Abandoned(t *Ticket) {
 	p.Underway.Abandon(t)
 	if p.KnowsOutcome() {
 		p.KeepInDoubt(t.User, t.Key)
-	} else { // another process may have decided before
+	} else { // another process may have decided the request
 		p.Doubts.Add(p.UID, p.Number, t.User, t.Key)
 	}
 }
 
-// KnowsOutcome reports whether the outcome is known here of a claim that another process may have
-// decided. A process that serves a shard has read its log behind all that other processes have sent
-// there. With a list, that log has what they had given from the list if this process has filled it, or
-// if the list is off for good.
+// KnowsOutcome reports whether this process knows the outcome of a claim that another process may have
+// decided. A process that serves a shard has read the log behind all that other processes have sent
+// there. With a list, the log has all that other processes have given from the list once this process has
+// filled the list, or once the list is off for good.
 func (p *Pending) KnowsOutcome() bool {
 	return p.Decider.Serves() && (p.logCompletePeriod.Load() != 0 || p.drained.Load())
 }
@@ -220,19 +220,19 @@ func (p *Pending) KnowsOutcome() bool {
 // mayLack reports whether the log may lack units that a list gave.
 func (p *Pending) mayLack() bool { return p.Listed && !p.drained.Load() }
 
-// ForgetDoubts publishes the engine's drained and logCompletePeriod. If the engine is drained, or the
-// period has changed, it forgets the shard's doubts: the log has the claims that were in doubt, or never
-// will.
-func (p *Pending) ForgetDoubts(drained bool, epoch uint64) {
+// ForgetDoubts records whether the list is drained, and the period, above 0 once the log has all that earlier
+// owners and fills have given. If the list is drained, or a period begins, it forgets the shard's doubts: the
+// log has the claims that were in doubt, or never will.
+func (p *Pending) ForgetDoubts(drained bool, period uint64) {
 	p.drained.Store(drained)
-	if drained || epoch != 0 && epoch != p.logCompletePeriod.Load() {
+	if drained || period != 0 && period != p.logCompletePeriod.Load() {
 		p.Doubts.forget(p.UID, p.Number)
 	}
-	if epoch != 0 {
-		p.logCompletePeriod.Store(epoch)
+	if period != 0 {
+		p.logCompletePeriod.Store(period)
 	}
 }
 
-// Decided returns how many requests the shard has answered since this process has it, but for those
-// that were answered from memory.
+// Decided returns how many requests the shard has answered since this process opened it, without those that
+// were answered from memory.
 func (p *Pending) Decided() uint64 { return p.decided.Load() }

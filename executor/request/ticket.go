@@ -10,11 +10,11 @@ import (
 	"salectl/rules"
 )
 
-// Ticket is one request that waits for its answer. The requester may withdraw it until the shard that
-// decides it takes it.
+// Ticket is one request that waits for its answer. The requester may withdraw the request until the deciding
+// shard takes the ticket (Take).
 type Ticket struct {
 	Request
-	Admittance *Admittance   // how the rules have admitted it; nil: there are none
+	Admittance *Admittance   // decision of the rules that admitted the request; nil: no rules were applied
 	QueuedAt   time.Duration // monotonic
 
 	Answer Answer // belongs to the deciding shard until Complete, and to the waiter from then on
@@ -22,14 +22,14 @@ type Ticket struct {
 	keyEntry
 	Forwarding
 
-	keyless    bool         // it came without a key, and has one of this process
-	fromPeer   bool         // a peer sent it, and forwards it to another by itself
-	superseded *atomic.Bool // if true, the peer has repeated it, and this one is not decided any more
+	keyless    bool         // the request came without a key, and has one that this process made
+	fromPeer   bool         // a peer forwarded the request, and forwards it to another process if this one does not decide it
+	superseded *atomic.Bool // true: the peer has sent the request again, and this ticket is not decided any more; may be nil
 
 	state  atomic.Int32
 	done   chan struct{} // holds one signal
 	waiter Waiter        // called in place of the signal; nil: none
-	pool   *sync.Pool    // where it goes when it is free
+	pool   *sync.Pool    // where Free puts the ticket
 }
 
 // Decision is the progress of a ticket towards its answer. It belongs to the deciding shard until the
@@ -43,7 +43,7 @@ type Decision struct {
 	Fill         uint64  // fill of the list under which the node gave a unit, or reported an earlier one
 }
 
-// Search is the progress of a search for the units that one waiting claim chooses.
+// Search is the progress of the search in other shards for the units that one waiting claim chooses.
 type Search struct {
 	None       map[int]bool // shards that have replied without fitting units
 	AskedShard int          // the shard with a request for adjacent units for the claim, +1; 0: none
@@ -52,20 +52,20 @@ type Search struct {
 // keyEntry belongs to a request that came with a key, while it is in the table Underway of its shard.
 // The table's lock guards it.
 type keyEntry struct {
-	holder atomic.Pointer[Pending] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
+	holder atomic.Pointer[Pending] // the Pending that entered the ticket last; nil: the request came without a key; may change while the requester gives up
 	number uint64                  // in the order of entering
-	older  *Ticket                 // of the same user and key
+	older  *Ticket                 // the previous ticket of the same user and key; nil: there is none
 
 	retained  bool // it stays in the table although it has an answer: its request is decided again
-	abandoned bool // the requester has gone, though it may be accepted
+	abandoned bool // the requester has gone, though the request may be accepted
 }
 
 // Forwarding belongs to a request that waits for the process that owns its shard. The lock of its forwarder
 // guards it, except cancel.
 type Forwarding struct {
-	ForwardID    uint64        // its id there; 0: it was never forwarded
-	Turn         uint64        // in the order in which the requests are forwarded
-	WaitsSince   time.Duration // monotonic: since when it waits for an owner
+	ForwardID    uint64        // id of the request at the owner; 0: it was never forwarded
+	Turn         uint64        // position in the order in which requests are forwarded
+	WaitsSince   time.Duration // monotonic: when the request began to wait for an owner
 	MaybeDecided bool          // another process may have decided it
 	Cancelled    bool          // the requester gave up while the request was forwarded: it is forwarded to no other process
 
@@ -88,24 +88,24 @@ const (
 // Take reserves the ticket for a decision. It returns false if the ticket was withdrawn.
 func (t *Ticket) Take() bool { return t.state.CompareAndSwap(ticketWaiting, ticketTaken) }
 
-// PutBack allows withdrawing again.
+// PutBack ends a reservation by Take: the ticket waits again, and may be withdrawn.
 func (t *Ticket) PutBack() { t.state.Store(ticketWaiting) }
 
 // Withdrawn reports whether the ticket was withdrawn.
 func (t *Ticket) Withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 
-// NewTicket takes a ticket from a pool, or makes one that Free puts there. mint makes the key of a
+// NewTicket returns a ticket for a request, from a pool to which Free returns it. newKey makes the key of a
 // claim that has none.
-func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration) *Ticket {
+func NewTicket(pool *sync.Pool, r Request, newKey func() string, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
 	t.Request, t.Want, t.Search, t.FirstRequest, t.keyless = r, r.Quantity, nil, 0, r.Key == "" && r.IsClaim()
 	if t.keyless {
-		t.Key = mint()
+		t.Key = newKey()
 	}
 	return t
 }
 
-// Received returns the request as it came: without a key that mint has made.
+// Received returns the request as it came: without a key that NewTicket has made.
 func (t *Ticket) Received() Request {
 	r := t.Request
 	if t.keyless {
@@ -118,9 +118,9 @@ func (t *Ticket) Received() Request {
 // Only claims have keys.
 func (t *Ticket) Keyed() bool { return t.Key != "" && !t.keyless }
 
-// ForRequester returns an answer as the requester may see it. The key of a keyless request belongs to
-// it alone. If the log has the key, this process or a peer has decided the request twice: it is no
-// repetition by the requester.
+// ForRequester returns an answer as the requester may see it: not as Replayed, if the request came without a
+// key. Only that request has the key that this process made: if the log has the key already, processes have
+// decided the request twice, and the requester has not repeated it.
 func (t *Ticket) ForRequester(a Answer) Answer {
 	a.Replayed = a.Replayed && !t.keyless
 	return a
@@ -128,13 +128,13 @@ func (t *Ticket) ForRequester(a Answer) Answer {
 
 // MarkFromPeer records that a peer has forwarded the request: if this process does not decide it, the peer
 // forwards it to another. Once superseded is true the peer has sent the request again, and this ticket is
-// refused if it is not decided yet. It is called before the ticket is queued.
+// refused if it is not decided yet. MarkFromPeer is called before the ticket is queued.
 func (t *Ticket) MarkFromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = true, superseded }
 
 // IsSuperseded reports whether the peer that forwarded the request has sent it again.
 func (t *Ticket) IsSuperseded() bool { return t.superseded != nil && t.superseded.Load() }
 
-// Priority is that of the request; a settlement has none.
+// Priority returns the request's priority by the rules, zero without rules and for a settlement.
 func (t *Ticket) Priority() (p rules.Priority) {
 	if t.Admittance != nil {
 		p = t.Admittance.Priority
@@ -199,7 +199,7 @@ func (t *Ticket) Await(ctx context.Context) bool {
 
 // GiveUp returns the answer to a requester that stops waiting, after Await returned false. It withdraws the
 // request if that is still possible, and returns the answer if there is one by now. Otherwise the claim may
-// yet be accepted, and the answer is Undecided; that of a query is Standby. The caller must not use the
+// yet be accepted, and the answer is Undecided; for a query it is Standby. The caller must not use the
 // ticket afterwards.
 func (t *Ticket) GiveUp() Answer {
 	if t.Withdraw() {
@@ -227,7 +227,7 @@ func (t *Ticket) GiveUp() Answer {
 func (t *Ticket) Withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
 
 // WithdrawnAnswer returns the answer to a withdrawn request: Overloaded, unless the claim was accepted
-// before or may be yet; that of a query is Standby. The caller of a successful Withdraw calls it, once.
+// before or may be yet; for a query it is Standby. It is called once, after a successful Withdraw.
 func (t *Ticket) WithdrawnAnswer() Answer {
 	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
 	in := t.holder.Load()
@@ -247,9 +247,9 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 	return t.ForRequester(in.Refuse(t.Request, a))
 }
 
-// Repeat returns the request of a ticket with the answer OtherRules, to be decided again. The ticket
-// stays in the table Underway, so that no other request of its key is denied what this one may yet
-// get, until the next ticket replaces it or Finish is called. The caller calls Finish in any case.
+// Repeat returns the request of a ticket with the answer OtherRules, for another decision. Until the next
+// ticket replaces this one or Finish is called, it stays in the table Underway, so that no other request of
+// the key is denied what this request may yet get. The caller calls Finish in any case.
 func (t *Ticket) Repeat() Request {
 	r := t.Received()
 	if t.retained {

@@ -38,7 +38,7 @@ func (q *sequencer) beginCommit(now clock.Now) {
 	}
 	var err error
 	switch {
-	case q.mode == takingOver || ahead: // to own the shard anew sets its log's time back
+	case q.mode == takingOver || ahead: // Own sets the time of a log that is ahead back
 		q.draft.Own(q.address)
 	case g != nil && q.list.quiescent():
 		// Alone in its commit: what follows is decided under its settings.

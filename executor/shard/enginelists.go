@@ -98,7 +98,7 @@ func (e *listEngine) idle(now clock.Now) bool {
 const DrainDelay = 250 * time.Millisecond
 
 // addGrabs applies the reply to one batch of a call of the node. The grabs of the list are drained at once if
-// requests wait until the log has their units, or drainNow is set, and within DrainDelay otherwise.
+// requests wait until the log has their units, or g.DrainNow is set, and within DrainDelay otherwise.
 func (e *listEngine) addGrabs(g GrabsDone) {
 	e.unlogged = append(e.unlogged, g.Unlogged...)
 	e.earlierFill = e.earlierFill || len(g.Unlogged) > 0 && g.Unlogged[0].Fill != e.fill

@@ -14,17 +14,17 @@ type requests struct {
 	waiting      []*request.Ticket // undecided: those that are short of units, then new ones
 	due          int               // number of requests at the end of waiting that are due for a decision
 	prioritized  bool              // some have priorities
-	earlierShort bool              // a request before the one being decided waits for units, without choosing them
+	earlierShort bool              // an earlier request than the one being decided waits for units that it does not choose
 	batch        []*request.Ticket // decided in the commit under way
-	maxBatch     int               // claims a commit may have, after one was too large; 0: any number
+	maxBatch     int               // maximum claims of a commit, after a commit was too large; 0: any number
 	awardsShort  int64             // units that awards of a draw wait for
-	answered     []*request.Ticket // answered, to be handed back
+	answered     []*request.Ticket // with an answer, until takeAnswered returns them
 }
 
 // add adds new requests.
 func (r *requests) add(ts []*request.Ticket) {
 	for _, t := range ts {
-		t.Search, t.FirstRequest = nil, 0 // an earlier owner may have begun one
+		t.Search, t.FirstRequest = nil, 0 // an earlier owner may have begun a search
 	}
 	r.waiting = append(r.waiting, ts...)
 	r.due += len(ts)
@@ -50,7 +50,7 @@ func (r *requests) takeAnswered() []*request.Ticket {
 	return done
 }
 
-// refuse answers all undecided requests.
+// refuse answers all undecided requests with what why returns for each.
 func (r *requests) refuse(why func(*request.Ticket) request.Answer) {
 	r.retryAll()
 	r.filterDue(func(t *request.Ticket) bool {
@@ -99,9 +99,9 @@ const (
 	full             // it waits for the next commit
 )
 
-// decide calls look for the requests that are due, by priority and those of one priority by arrival, until the
+// decide calls decideOne for the requests that are due, in the order of priority and then of arrival, until the
 // commit is full. Decided requests join the batch; requests that are short of units keep waiting.
-func (r *requests) decide(look func(*request.Ticket) decision) {
+func (r *requests) decide(decideOne func(*request.Ticket) decision) {
 	if r.prioritized {
 		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *request.Ticket) int { return b.Priority().Compare(a.Priority()) })
 		r.prioritized = len(r.waiting) > 0
@@ -120,7 +120,7 @@ func (r *requests) decide(look func(*request.Ticket) decision) {
 		}
 		d := full
 		if r.maxBatch == 0 || len(r.batch) < r.maxBatch {
-			d = look(t)
+			d = decideOne(t)
 		}
 		if d == decided {
 			r.batch = append(r.batch, t)

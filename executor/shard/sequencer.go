@@ -15,7 +15,7 @@ import (
 )
 
 // sequencer decides the requests of one shard and appends the decisions: one commit at a time, with all
-// requests that arrived while the last one was under way. It is a step machine: events (event.go) and
+// requests that arrived while the last commit was under way. It is a step machine: events (event.go) and
 // addRequests change it, and next begins the next commit and returns the effects. Only events change the
 // ledger's state, so that other goroutines may read that state under a lock that next does not need.
 //
@@ -35,7 +35,7 @@ type sequencer struct {
 	mode mode
 	ending
 	rights      Rights
-	generations []*pb.Generation // the sale's generations as far as they change this shard, from number 1; see Planned
+	generations []*pb.Generation // the changes of the sale's generations to this shard, from generation 1; see Planned
 
 	setBack time.Duration // by how much the log's time was set back most recently; 0: it was never set back
 	// returnBlockedUntil is the monotonic time until which a commit that may bring units back waits,
@@ -54,15 +54,15 @@ type sequencer struct {
 type appending struct {
 	writer   *ledger.Writer
 	draft    *ledger.Draft // memory of the next commit, which each commit reuses; nil: there was none
-	sent     *ledger.Entry // the commit under way: its outcome is unknown; nil: none is under way
+	sent     *ledger.Entry // the commit under way, whose outcome is not known yet; nil: none is under way
 	sentAt   clock.Now     // when sent was passed to writer
 	attempts int           // how often the append of sent was requested
-	do       ledger.Do     // what writer requests next
+	do       ledger.Do     // the next request of writer to the store, or the event that it reports
 
 	lastErr error // the store's last error; nil: its last reply was good
 }
 
-// ending is how a sequencer ends. why and refusal are set from mode stopping on.
+// ending is why a sequencer ends and what it answers then. why and refusal are set from mode stopping on.
 type ending struct {
 	gentleHalt *Halt          // the gentle Halt that takes effect once no request waits; nil: there is none
 	why        error          // why the sequencer ends
@@ -71,8 +71,8 @@ type ending struct {
 
 // reading is the progress of a sequencer that reads its log.
 type reading struct {
-	// follows means that the log is read on while there are no rights, so that little is
-	// left to read when they come; the next time is at followAt, which is monotonic.
+	// follows is true while the log is read again and again without rights to append, so that little is
+	// left to read when the rights come. followAt is the monotonic time of the next read.
 	follows  bool
 	followAt time.Duration
 
@@ -92,7 +92,7 @@ type mode int
 
 const (
 	loading    mode = iota // reading the log
-	takingOver             // Own is to be appended, or under way
+	takingOver             // the log was read; Own is to be appended, or its append is under way
 	serving
 	stopping // nothing new is decided; a commit may be under way
 	stopped
@@ -115,7 +115,7 @@ func (r Rights) Valid(now clock.Now) bool {
 	return r.Lease.At(now) && max(mono, wall) < r.TTL && mono-wall <= r.TTL
 }
 
-// Effects are what a sequencer wants done.
+// Effects are the calls, messages and answers that result from the events of a sequencer.
 type Effects struct {
 	Send        *ledger.Request // the request to the store
 	List        *lists.Call     // the call of the node that has the shard's list
@@ -134,19 +134,20 @@ var (
 	errUnreadable = errors.New("the shard's log cannot be read")
 )
 
-func newSequencer(shard int, log string, me []byte, address string, b *SaleTotals) *sequencer {
-	q := &sequencer{shard: shard, me: me, address: address, totals: b, state: ledger.NewState(log)}
+// newSequencer returns a sequencer in mode loading. Its first effects request a read of the log.
+func newSequencer(shard int, log string, me []byte, address string, totals *SaleTotals) *sequencer {
+	q := &sequencer{shard: shard, me: me, address: address, totals: totals, state: ledger.NewState(log)}
 	q.writer = ledger.NewWriter(log, q.state)
 	q.readToEnd()
-	q.transfers = newTransfers(shard, b, q.state, &q.requests)
+	q.transfers = newTransfers(shard, totals, q.state, &q.requests)
 	return q
 }
 
 // followEvery is how often the log is read while another process appends to it.
 const followEvery = 50 * time.Millisecond
 
-// setRights sets the rights of this process. Before its first append the sequencer reads what the process
-// that had the rights before has appended.
+// setRights sets the rights of this process. With the first rights a sequencer that follows the log reads it
+// once more, for the last appends of the earlier owner.
 func (q *sequencer) setRights(now clock.Now, r Rights) {
 	first := q.follows && r.Valid(now)
 	q.rights = r
@@ -197,7 +198,7 @@ func (q *sequencer) addRequests(ts []*request.Ticket) {
 	q.requests.add(ts)
 }
 
-// tick advances the time.
+// tick handles what is due at a time: the writer's retries and the timeouts of transfers.
 func (q *sequencer) tick(now clock.Now) {
 	q.handleWriterEvent(now, q.writer.Tick(now))
 	q.transfers.handleTimeouts(now)
@@ -260,7 +261,7 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 		q.slotTaken(now)
 	case ledger.TooLarge:
 		if q.requests.maxBatch == 1 {
-			q.sent = nil // it is not stored, and never will be
+			q.sent = nil // the commit is not in the log, and never will be
 			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), request.Refusal(api.NoQuorum))
 			return
 		}
@@ -283,7 +284,7 @@ func (q *sequencer) caughtUp() {
 	q.lastErr = nil
 	switch {
 	case q.state.Next() == 0:
-		// Only the planner creates logs. A live sale's that is not there is gone.
+		// Only the planner creates logs. If a live sale has no log, the log is gone.
 		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), request.Refusal(api.NoQuorum))
 	case q.state.Sealed():
 		q.abandon(errSealed, request.Refusal(api.Closed))
@@ -348,7 +349,7 @@ func (q *sequencer) abandon(why error, refusal request.Answer) {
 	q.mode, q.why, q.refusal = stopped, why, refusal
 }
 
-// next returns the effects of the events so far. It begins the next commit if none is under way.
+// next returns the effects of the events since its last call. It begins the next commit if none is under way.
 func (q *sequencer) next(now clock.Now) Effects {
 	switch {
 	case q.mode == loading:

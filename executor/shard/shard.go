@@ -47,7 +47,7 @@ import (
 	"salectl/executor/request"
 )
 
-// Config is the configuration of a Shard. Bounds, Underway, Forward, MinGeneration, Follows and ObserveWait may
+// Config is the configuration of a Shard. Bounds, Underway, Forward, Applied, Follows and ObserveWait may
 // be zero. Node is used only with engine redis. All other fields are required.
 type Config struct {
 	Shard       int
@@ -166,7 +166,7 @@ func (s *Shard) ConcludeAndDeliver(ts []*request.Ticket, mayHave func(user strin
 	s.Deliver(ts)
 }
 
-// Deliver completes tickets after conclude, or forwards them. It calls waiters and forward, which may take
+// Deliver completes tickets after Conclude, or forwards them. It calls waiters and forward, which may take
 // locks that their owners also hold when they queue a ticket on this shard. So the caller must hold no lock
 // of the shard or of its node.
 func (s *Shard) Deliver(ts []*request.Ticket) {
