@@ -28,7 +28,7 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 		args = append(args, b.At, packed(b))
 		users = append(users, len(b.Users))
 	}
-	return told(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
+	return runAndRead(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
 		given = make([]lists.Given, len(users))
 		for i := range given {
 			if given[i], err = readGrants(answer{items: next[[]any](a)}, users[i]); err != nil {

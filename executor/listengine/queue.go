@@ -256,10 +256,10 @@ func (q *queue) refuseBlocked(now clock.Now) {
 	case !q.shard.May(now): // its clock may be the reason
 		q.refuse(request.Refusal(api.NoQuorum))
 	case q.backlog.full():
-		asked := slices.DeleteFunc(slices.Clone(q.tickets), func(t *request.Ticket) bool { return !t.SentToList })
+		sent := slices.DeleteFunc(slices.Clone(q.tickets), func(t *request.Ticket) bool { return !t.SentToList })
 		q.tickets = slices.DeleteFunc(q.tickets, func(t *request.Ticket) bool { return t.SentToList })
 		q.refuse(request.Refusal(api.Overloaded))
-		q.tickets = asked
+		q.tickets = sent
 	}
 }
 

@@ -115,14 +115,14 @@ func (x *transfers) handle(m Message) {
 // recordDenial records that a shard has no units to spare, or did not reply in time. number is that of the
 // unitRequest; 0: unknown, any request to the shard. A denial of a request that has ended has no effect.
 func (x *transfers) recordDenial(shard int, number uint64) {
-	r, asked := x.takeRequest(shard, number)
+	r, found := x.takeRequest(shard, number)
 	switch {
-	case asked:
+	case found:
 		x.recordSearch(r, nil)
 	case number != 0:
 		return // a later request was sent since, or the shard has sent units
 	}
-	if !asked || r.units > 0 {
+	if !found || r.units > 0 {
 		x.denied[shard] = true
 	}
 	x.requests.retryAll()
@@ -135,7 +135,7 @@ func (x *transfers) clearDenials() {
 }
 
 // takeRequest removes and returns the request with that number to a shard; number 0: any request to it.
-func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, asked bool) {
+func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, found bool) {
 	i := slices.IndexFunc(x.unitRequests, func(r unitRequest) bool { return r.shard == shard && (number == 0 || r.number == number) })
 	if i < 0 {
 		return unitRequest{}, false
@@ -223,16 +223,16 @@ func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
 // transfersLogged sends the messages of transfers that are now in the log, and returns the units received.
 func (x *transfers) transfersLogged() (came []ledger.Units) {
 	for _, m := range x.drafted {
-		told := m
+		out := m
 		if m.Kind == received {
-			told.Units = nil // they may be many, and the other shard has them in its log
+			out.Units = nil // they may be many, and the other shard has them in its log
 		}
-		x.send(told)
+		x.send(out)
 		if m.Kind == received {
 			came = append(came, m.Units)
 			x.clearDenials()
-			switch r, asked := x.takeRequest(m.To, m.Request); {
-			case !asked:
+			switch r, found := x.takeRequest(m.To, m.Request); {
+			case !found:
 			case m.Request == 0:
 				x.retrySearch(r)
 			default:
@@ -245,7 +245,7 @@ func (x *transfers) transfersLogged() (came []ledger.Units) {
 }
 
 // restore restores the messages that a failed commit was to answer. A newer request of a shard replaces
-// its older one: the older asked for no more than the shard still lacks.
+// its older one: the older requested no more than the shard still lacks.
 func (x *transfers) restore() {
 	for _, m := range x.answering {
 		if m.Kind != Want || !slices.ContainsFunc(x.wants, func(w Message) bool { return w.From == m.From }) {

@@ -230,7 +230,7 @@ func (stream *stream) receive(body io.Reader, take func(message []byte, now time
 		for {
 			message, after, f := stream.codec.next(rest)
 			if f != nil {
-				stream.say(0, f)
+				stream.sendProblem(0, f)
 				return nil
 			}
 			if message == nil {
@@ -262,8 +262,8 @@ func (stream *stream) hasLeft(err error) bool {
 	return stream.late && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// say sends a problem of a request, or with id 0 of the stream.
-func (stream *stream) say(id uint64, p *wire.Problem) {
+// sendProblem sends a problem of a request, or with id 0 of the stream.
+func (stream *stream) sendProblem(id uint64, p *wire.Problem) {
 	stream.awaitRoom() // the client may send faults and read nothing
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
