@@ -170,7 +170,7 @@ func (u *unpacker) take(n int) (taken string) {
 }
 
 // length reads a length after its kind: short has the length in its low bits, and the kinds up to last
-// have it in as many bytes as wide says.
+// have it in as many bytes as wide specifies.
 func (u *unpacker) length(short, bits, last int, wide ...int) int {
 	kind := u.number(1)
 	i := kind - last + len(wide) - 1

@@ -135,7 +135,7 @@ func (b *SaleTotals) isQueried(now clock.Now) bool {
 	return now.Mono < time.Duration(b.queriedUntil.Load())
 }
 
-// Due returns the monotonic time from which there is News or a proof is due; 0: not before Notify is
+// Due returns the monotonic time from which Changed is true or a proof is due; 0: not before Notify is
 // called.
 func (b *SaleTotals) Due(now clock.Now) time.Duration {
 	if b.Changed() {

@@ -11,7 +11,7 @@ import (
 // A transfer moves units from a shard that has some to one that is short: the
 // source appends Out, the destination In, the source Ack. The short shard plans for
 // all that its claims lack, and requests it of as few shards as have it, each for
-// its part (Want). The source sends that much, and at least half of what it can
+// its part (a Want). The source sends that much, and at least half of what it can
 // spare, for later claims; or it replies that it has none. A shard that is
 // short itself gives only to a lower-numbered one. Otherwise two of them would swap
 // units for ever.
@@ -30,11 +30,11 @@ import (
 type Message struct {
 	Kind     MessageKind
 	From, To int
-	Lacks    int64        // Want: how many units From lacks for claims that do not choose
-	Run      int64        `json:",omitempty"` // for want: number of adjacent units that from lacks; 0: none
-	Units    ledger.Units `json:",omitempty"` // Want: the named units that From lacks; Sent: the units of the transfer; received: the same, but only inside the receiving shard
-	Transfer uint64       // for sent and received: number of the transfer
-	Request  uint64       `json:",omitempty"` // Want: its number, from 1; none and Sent: number of the Want that they answer; 0: they answer none, or it is unknown
+	Lacks    int64        // of Want: number of units that From lacks for claims that do not choose them
+	Run      int64        `json:",omitempty"` // of Want: number of adjacent units that From lacks; 0: none
+	Units    ledger.Units `json:",omitempty"` // of Want: the named units that From lacks; of Sent: the units of the transfer; of received: the same, but only inside the receiving shard
+	Transfer uint64       // of Sent and received: number of the transfer
+	Request  uint64       `json:",omitempty"` // of Want: its number, from 1; of none and Sent: number of the Want that they answer; 0: they answer none, or it is unknown
 }
 
 // Valid reports whether the fields of a message are possible in a sale with that many shards. It checks
@@ -78,8 +78,9 @@ type transfers struct {
 	firstSilent   uint64        // lowest number of a unitRequest that got no reply in time, since denied was last cleared; 0: none
 	maxNamed      int           // most units that are requested by number
 
-	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
-	resendAt time.Duration // when to resend transfers
+	// resendAt is the monotonic time of the next resending of transfers; 0: none is scheduled. Neither other
+	// messages nor answered requests delay it.
+	resendAt time.Duration
 }
 
 // ReplyTimeout is how long a shard waits for the reply to a message. Then it records the other shard as

@@ -152,7 +152,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	<-written
 }
 
-// GoAway tells the clients of a sale, which is Removed, that the server goes away. With nil it tells all
+// GoAway notifies the clients of a sale, which is Removed, that the server shuts down. With nil it notifies all
 // clients, also those that come later.
 func (server *Server) GoAway(sale Sale) {
 	server.mu.Lock()

@@ -218,7 +218,7 @@ func (stream *stream) checkTokenLocked(now time.Duration) {
 }
 
 // receive passes on messages, with the time at which they were read, until there are no more or take
-// returns false. It returns nil if the stream has ended as it should, also since the server goes away;
+// returns false. It returns nil if the stream has ended as it should, also since the server shuts down;
 // io.ErrUnexpectedEOF if it has ended within a message; and else why it is broken.
 func (stream *stream) receive(body io.Reader, take func(message []byte, now time.Duration) bool) error {
 	buf, n := make([]byte, 32<<10), 0
@@ -255,7 +255,7 @@ func (stream *stream) receive(body io.Reader, take func(message []byte, now time
 	}
 }
 
-// hasLeft reports whether reading has ended because the server goes away.
+// hasLeft reports whether reading has ended because the server shuts down.
 func (stream *stream) hasLeft(err error) bool {
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
