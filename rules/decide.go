@@ -177,10 +177,7 @@ func (s *Set) Priority(in *Input) (Priority, error) {
 	if err == nil {
 		val, err = e.evaluate(s.priority)
 	}
-	if err == nil && e.exceeded {
-		err = errors.New("the evaluation came to the limit of its cost")
-	}
-	if err != nil {
+	if err != nil || e.exceeded {
 		reason, detail := e.reason(err)
 		return Priority{}, &PriorityError{reason, detail}
 	}

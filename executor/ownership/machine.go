@@ -307,7 +307,7 @@ func (m *Machine) Advance(now clock.Now) (Effects, error) {
 		out.Wake = clock.Soonest(out.Wake, m.roster.wake)
 	}
 	if m.stage == serving {
-		out.Wake = clock.Soonest(out.Wake, clock.Soonest(m.handover.wake, m.updates.wake))
+		out.Wake = clock.Soonest(out.Wake, m.handover.wake, m.updates.wake)
 	}
 	if m.draining && m.stage == following && !m.Drained(now) {
 		out.Wake = clock.Soonest(out.Wake, m.partUntil)
