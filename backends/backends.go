@@ -1,5 +1,5 @@
 // Package backends opens the backends of a sale. It is the one place that knows all drivers;
-// its users see only ledger.Logs and quorum.Nodes, and lists.Nodes for the Redis engine.
+// its users see only ledger.Logs and quorum.Node, and lists.Node for the Redis engine.
 package backends
 
 import (

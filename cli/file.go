@@ -12,8 +12,9 @@ import (
 	"salectl/internal/files"
 )
 
-// saveFile writes a file as files.Save does. It replaces an existing file if replace is set; otherwise a file with the same
-// content counts as written, and any other is an error. It returns the SHA-256.
+// saveFile writes a file as files.Save does. It replaces an existing file if replace is set;
+// otherwise a file with the same content counts as written, and any other is an error. It returns
+// the SHA-256.
 func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (digest []byte, err error) {
 	content := sha256.New()
 	err = files.Save(path, (*os.File).Sync, func(temp *os.File) error {

@@ -31,8 +31,7 @@ import (
 // notPasted are the texts whose commands no script pastes, with the test that runs these commands
 // in the same state.
 var notPasted = map[string]string{
-	"%s: %w; run 'salectl apply'": "HBase has no table: examples/testdata/cluster.txt",
-	"%w; run 'salectl apply'":     "HBase has no table: examples/testdata/cluster.txt",
+	"%w; run 'salectl apply'": "HBase has no table: examples/testdata/cluster.txt",
 	"Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'.": "the clock is wrong: TestSuggestedForClock",
 	"correct it; 'salectl status' shows what else can be done":                                  "the clock is wrong: TestSuggestedForClock",
 }

@@ -23,6 +23,7 @@ func (p *program) view(name string, data any) {
 	views := template.Must(template.New("").Funcs(template.FuncMap{
 		"bold": c.Bold, "dim": c.Dim, "green": c.Green, "red": c.Red, "yellow": c.Yellow,
 		"accounted": accountedText,
+		"asked":     ofAsked,
 		"count":     func(n any, noun string) string { return count(whole(n), noun) },
 		"grouped":   func(n any) string { return grouped(whole(n)) },
 		"indent":    func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },

@@ -16,8 +16,8 @@ import (
 	"salectl/executor/shard"
 )
 
-// The goroutines of a session: one for each shard, and shard.MaxCalls for each node that
-// keeps lists.
+// The goroutines of a session: one for each shard, and listengine.MaxCalls for each node
+// that keeps lists.
 
 // shardLoop runs one shard: it makes the shard's calls and passes on the replies.
 type shardLoop struct {

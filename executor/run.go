@@ -28,8 +28,8 @@ type runner struct {
 	running sync.WaitGroup
 	replies chan func()
 
-	standing int // refusals since a lease was last held: the first is logged
-	owned    int // shards that were logged last
+	refused int // refusals since a lease was last held: the first is logged
+	owned   int // shards that were logged last
 
 	advanced time.Duration                 // monotonic: of the last Advance, or of the last time that it had no effect
 	dialing  map[string]context.CancelFunc // of the links to peers, by id
@@ -268,18 +268,18 @@ func (r *runner) logEvent(e quorum.Event) {
 	case quorum.Losing:
 		log.Warn("the leases are lost", "why", e.Cause)
 	case quorum.Refused:
-		r.standing++
+		r.refused++
 		holder, taken := e.Cause.Holder()
 		note, _ := quorum.ParseNote(holder.Note)
 		switch {
-		case r.standing > 1:
+		case r.refused > 1:
 		case taken && note.Address != r.e.cfg.Address:
 			log.Info("waiting for a lease that another process holds", "owner", note.Address)
 		default:
 			log.Info("the lock nodes do not grant the lease", "why", e.Cause)
 		}
 	case quorum.Won:
-		r.standing = 0
+		r.refused = 0
 		log.Debug("leases are held", "count", len(e.Keys))
 	}
 }

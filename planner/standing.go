@@ -20,8 +20,8 @@ const (
 	IsOther                   // the log has diverged
 )
 
-// Standing returns the relation of the sale's log, as it was read, to the plan. intent is the op that the plan
-// appends; nil: none.
+// Standing returns the relation of the sale's log, as it was read, to the plan. intent is the op
+// that the plan appends; nil: none.
 func (p *Plan) Standing(intent *pb.Planned, s *ledger.Sale) Standing {
 	switch {
 	case s.Next() < p.Slot:

@@ -40,8 +40,8 @@ type Cache struct {
 }
 
 type cached struct {
-	user  Attributes
-	asked clock.Now
+	user     Attributes
+	calledAt clock.Now
 }
 
 // call is a call to the source.
@@ -115,7 +115,7 @@ func (c *Cache) Fresh(id string) (Attributes, bool) {
 	return Attributes{}, false
 }
 
-func (c *Cache) fresh(a *cached, now clock.Now) bool { return now.Since(a.asked) <= c.config.Fresh }
+func (c *Cache) fresh(a *cached, now clock.Now) bool { return now.Since(a.calledAt) <= c.config.Fresh }
 
 // freshLocked returns the cached answer of a user, or nil if it is missing or stale.
 func (c *Cache) freshLocked(id string, now clock.Now) *cached {
@@ -191,7 +191,7 @@ func (c *Cache) makeCalls() {
 func (c *Cache) lookup(ids []string) (map[string]*cached, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
-	asked := c.config.Clock() // the age of an answer counts from before the call
+	calledAt := c.config.Clock() // the age of an answer counts from before the call
 	users, err := c.config.Source.Lookup(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -204,9 +204,9 @@ func (c *Cache) lookup(ids []string) (map[string]*cached, error) {
 		if users[i].ID() != id {
 			return nil, fmt.Errorf("the source returned the user %s for %s", quoted(users[i].ID()), quoted(id))
 		}
-		answers[id] = &cached{users[i], asked}
+		answers[id] = &cached{users[i], calledAt}
 	}
-	if c.config.Clock().Since(asked) > c.config.Fresh {
+	if c.config.Clock().Since(calledAt) > c.config.Fresh {
 		return nil, ErrLate
 	}
 	return answers, nil

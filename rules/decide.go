@@ -112,13 +112,13 @@ func (e *evaluation) apply(i int) (Finding, bool) {
 		return f, false
 	}
 	if r.message != nil {
-		f.tell(e, r.message)
+		f.setMessage(e, r.message)
 	}
 	return f, false
 }
 
-// tell evaluates the message for the buyer.
-func (f *Finding) tell(e *evaluation, message *expression) {
+// setMessage evaluates the message for the buyer.
+func (f *Finding) setMessage(e *evaluation, message *expression) {
 	val, err := e.evaluate(message)
 	if err != nil {
 		f.MessageErr = err
@@ -177,10 +177,7 @@ func (s *Set) Priority(in *Input) (Priority, error) {
 	if err == nil {
 		val, err = e.evaluate(s.priority)
 	}
-	if err == nil && e.exceeded {
-		err = errors.New("the evaluation reached its cost limit")
-	}
-	if err != nil {
+	if err != nil || e.exceeded {
 		reason, detail := e.reason(err)
 		return Priority{}, &PriorityError{reason, detail}
 	}

@@ -42,7 +42,7 @@ var (
 
 func newScope(condition, reference string, names ...declared) *Scope {
 	return &Scope{condition, reference, sync.OnceValues(func() (compiler, error) {
-		p := &provider{names, toldObjects}
+		p := &provider{names, inputObjects}
 		// A JSON number is an int or a double, depending on its notation.
 		environment, err := newEnvironment(p, cel.CrossTypeNumericComparisons(true))
 		return compiler{provider: p, env: environment}, err
@@ -76,24 +76,24 @@ const (
 	heldSaleType  = "payments.Sale"
 )
 
-func toldField(name string, kind *types.Type, get func(*PredicateInput) ref.Val) field {
+func inputField(name string, kind *types.Type, get func(*PredicateInput) ref.Val) field {
 	return field{name, kind, func(from any) (ref.Val, error) { return get(from.(*PredicateInput)), nil }}
 }
 
-// toldObjects are the objects of both scopes.
-var toldObjects = map[string][]field{
+// inputObjects are the objects of both scopes.
+var inputObjects = map[string][]field{
 	responseType: {
-		toldField("status", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Status) }),
-		toldField("body", types.DynType, func(t *PredicateInput) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
+		inputField("status", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Status) }),
+		inputField("body", types.DynType, func(t *PredicateInput) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
 	},
 	heldClaimType: {
-		toldField("id", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Claim) }),
-		toldField("user", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.User) }),
-		toldField("quantity", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Quantity) }),
+		inputField("id", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Claim) }),
+		inputField("user", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.User) }),
+		inputField("quantity", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Quantity) }),
 	},
 	heldSaleType: {
-		toldField("name", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Sale) }),
-		toldField("run", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Run) }),
+		inputField("name", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Sale) }),
+		inputField("run", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Run) }),
 	},
 }
 

@@ -74,15 +74,15 @@ func (c *compiler) add(at place, p *spec.Problem) {
 
 // issues adds the errors that CEL has found. parsed is nil after a syntax error.
 func (c *compiler) issues(at place, text string, parsed *cel.Ast, issues *cel.Issues) {
-	said := map[string]bool{}
+	reported := map[string]bool{}
 	for _, e := range issues.Errors() {
 		line, column := e.Location.Line(), e.Location.Column()
 		message, remedy := c.reword(e.Message, exprOf(parsed, e.ExprID))
 		if undefinedField.MatchString(e.Message) {
 			column = fieldAt(text, line, column, undefinedField.FindStringSubmatch(e.Message)[1])
 		}
-		if key := fmt.Sprint(line, column, message); !said[key] {
-			said[key] = true
+		if key := fmt.Sprint(line, column, message); !reported[key] {
+			reported[key] = true
 			c.refuseAt(at, text, line, column, remedy, message)
 		}
 	}

@@ -44,7 +44,7 @@ func (g *group) neither() string {
 	return "neither " + strings.Join(keys[:last], ", ") + " nor " + keys[last]
 }
 
-// adding says what to write to add one of the options.
+// adding returns the remedy that adds one of the options, without a full stop.
 func adding(options []*option) string {
 	var all []string
 	for _, o := range options {
@@ -62,7 +62,7 @@ func adding(options []*option) string {
 	return "Add " + strings.Join(all, "; or ")
 }
 
-// companions are the options of which one must stand beside o.
+// companions returns the options of which one must be there if o is.
 func (b *block) companions(o *option) (all []*option) {
 	for _, key := range o.with {
 		all = append(all, b.option(key))

@@ -3,7 +3,6 @@ package spec
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Rule is a CEL condition of a claim. Package rules defines what it may read and what buyers
@@ -78,15 +77,6 @@ func checkIdentifier(text string) *fault {
 		return &fault{"is no identifier", "Write letters, digits and _, beginning with a letter."}
 	case slices.Contains(reservedWords, text):
 		return &fault{"is a reserved word of CEL", "Choose another name."}
-	}
-	return nil
-}
-
-// CheckIdentifier returns an error with a remedy if the name of an attribute or variable is
-// invalid.
-func CheckIdentifier(name string) error {
-	if f := checkIdentifier(name); f != nil {
-		return fmt.Errorf("%q %s: %s%s", name, f.message, strings.ToLower(f.remedy[:1]), strings.TrimSuffix(f.remedy[1:], "."))
 	}
 	return nil
 }

@@ -27,8 +27,9 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Sale is one valid declaration with its defaults filled in. Type option documents the tags. Stock and LockCount have no default: they determine what is sold and how
-// fast, so a document must declare them.
+// Sale is one valid declaration with its defaults filled in. Type option documents the tags. Stock
+// and LockCount have no default: they determine what is sold and how fast, so a document must
+// declare them.
 type Sale struct {
 	Name string `yaml:"metadata.name" json:"name" form:"name" example:"movie-tickets" doc:"Unique name of the sale, a DNS label: lower-case letters, digits and hyphens, at most 63."`
 	Run  int64  `yaml:"metadata.run,omitempty" json:"run" default:"1" doc:"Reuses the name of a destroyed sale: use the next number."`

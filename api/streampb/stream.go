@@ -1,4 +1,4 @@
-// Package streampb is what goes over a stream of a sale: Go code for stream.proto, and
+// Package streampb has the messages of a stream of a sale: Go code for stream.proto, and
 // the framing of its messages.
 //
 // After a change to stream.proto run go generate here. It needs protoc 3.21 or later and, on

@@ -98,8 +98,8 @@ func OfList[R any](node int, what string, timeout time.Duration, do func(context
 	}
 }
 
-// taking returns a Took function for replies of one type. failed returns the reply that stands
-// for an error.
+// taking returns a Took function for replies of one type. failed returns the reply that
+// reports an error.
 func taking[R any](took func(clock.Now, R), failed func(error) R) func(clock.Now, any, error) {
 	return func(now clock.Now, reply any, err error) {
 		if err != nil {

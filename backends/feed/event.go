@@ -176,8 +176,8 @@ func (t *eventMaker) number() *int {
 	return &t.shard
 }
 
-// tell appends an event for op index of a slot. Index -1 means the slot itself.
-func (t *eventMaker) tell(kind string, slot uint64, index int, timeUs int64, data any) *Event {
+// add appends an event for op index of a slot. Index -1 means the slot itself.
+func (t *eventMaker) add(kind string, slot uint64, index int, timeUs int64, data any) *Event {
 	id := t.partition() + "-" + strconv.FormatUint(slot, 10)
 	if index >= 0 {
 		id += "-" + strconv.Itoa(index)
@@ -201,14 +201,14 @@ func (t *eventMaker) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 		case *pb.Op_Generation:
 			g := generation(op.Generation.GetNumber(), op.Generation.GetSettings())
 			g.Shard = t.number()
-			t.tell(TypeGeneration, slot, i, c.GetTimeUs(), g)
+			t.add(TypeGeneration, slot, i, c.GetTimeUs(), g)
 		case *pb.Op_Entries:
-			t.tell(TypeEntries, slot, i, c.GetTimeUs(), Entries{t.number(), op.Entries.GetCount(), fmt.Sprintf("%x", op.Entries.GetRoot())})
+			t.add(TypeEntries, slot, i, c.GetTimeUs(), Entries{t.number(), op.Entries.GetCount(), fmt.Sprintf("%x", op.Entries.GetRoot())})
 		case *pb.Op_Seal:
-			t.tell(TypeShardSealed, slot, i, c.GetTimeUs(), OfShard{Shard: t.shard})
+			t.add(TypeShardSealed, slot, i, c.GetTimeUs(), OfShard{Shard: t.shard})
 		case *pb.Op_Own:
 			if c.GetTimeUs() < beforeUs {
-				t.tell(TypeSetBack, slot, i, c.GetTimeUs(), OfShard{t.shard, ledger.FormatTime(beforeUs)})
+				t.add(TypeSetBack, slot, i, c.GetTimeUs(), OfShard{t.shard, ledger.FormatTime(beforeUs)})
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (t *eventMaker) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 	} else {
 		d.KeyBase64 = key
 	}
-	t.tell(TypeClaim+d.State, slot, i, c.GetTimeUs(), d).Subject = d.Claim
+	t.add(TypeClaim+d.State, slot, i, c.GetTimeUs(), d).Subject = d.Claim
 }
 
 // worth returns the amounts of units, or nil if units are not packets of money.
@@ -285,7 +285,7 @@ func (t *eventMaker) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
 	default:
 		kind = "settled" // by a newer program
 	}
-	t.tell(TypeClaim+kind, slot, i, c.GetTimeUs(), d).Subject = d.Claim
+	t.add(TypeClaim+kind, slot, i, c.GetTimeUs(), d).Subject = d.Claim
 }
 
 func generation(number uint64, s *pb.Settings) *Generation {
@@ -297,44 +297,44 @@ func generation(number uint64, s *pb.Settings) *Generation {
 // saleSlot appends the events of a commit of the sale's own log.
 func (t *eventMaker) saleSlot(c *pb.Commit, slot uint64) {
 	for i, op := range c.GetOps() {
-		tell := func(kind string, data any) { t.tell(kind, slot, i, c.GetTimeUs(), data) }
+		add := func(kind string, data any) { t.add(kind, slot, i, c.GetTimeUs(), data) }
 		switch op := op.GetOp().(type) {
 		case *pb.Op_Planned:
 			g := generation(op.Planned.GetGeneration(), op.Planned.GetSettings())
 			g.Run, g.Who, g.PlanDigest = op.Planned.GetRun(), op.Planned.GetWho(), fmt.Sprintf("%x", op.Planned.GetPlanDigest())
-			tell(TypePlanned, g)
+			add(TypePlanned, g)
 		case *pb.Op_Applied:
-			tell(TypeApplied, Applied{op.Applied.GetGeneration()})
+			add(TypeApplied, Applied{op.Applied.GetGeneration()})
 		case *pb.Op_EntriesClosed:
 			e := Entries{Root: fmt.Sprintf("%x", op.EntriesClosed.GetRoot())}
 			for _, n := range op.EntriesClosed.GetCounts() {
 				e.Count += n
 			}
-			tell(TypeEntriesClosed, e)
+			add(TypeEntriesClosed, e)
 		case *pb.Op_Drawn:
-			tell(TypeDrawn, Drawn{fmt.Sprintf("%x", op.Drawn.GetLink()), fmt.Sprintf("%x", op.Drawn.GetBeacon()), op.Drawn.GetRanks()})
+			add(TypeDrawn, Drawn{fmt.Sprintf("%x", op.Drawn.GetLink()), fmt.Sprintf("%x", op.Drawn.GetBeacon()), op.Drawn.GetRanks()})
 		case *pb.Op_Ranked:
 			r := Ranked{First: op.Ranked.GetFirst(), Claims: []string{}}
 			for n, shard := range op.Ranked.GetShards() {
 				r.Claims = append(r.Claims, claimID(int(shard), op.Ranked.GetSlots()[n], int(op.Ranked.GetIndexes()[n])))
 			}
-			tell(TypeRanked, r)
+			add(TypeRanked, r)
 		case *pb.Op_Sealed:
 			s := Sealed{Roots: []string{}, Slots: op.Sealed.GetSlots(), Claims: op.Sealed.GetClaims(), UnitsSold: op.Sealed.GetUnitsSold(), ExportDigest: fmt.Sprintf("%x", op.Sealed.GetExportDigest())}
 			for _, root := range op.Sealed.GetRoots() {
 				s.Roots = append(s.Roots, fmt.Sprintf("%x", root))
 			}
-			tell(TypeSealed, s)
+			add(TypeSealed, s)
 		case *pb.Op_Destroyed:
-			tell(TypeDestroyed, struct{}{})
+			add(TypeDestroyed, struct{}{})
 		}
 	}
 }
 
-// commit appends the stored bytes of a slot if Config.Commits is set. tellSale passes no bytes for a
+// commit appends the stored bytes of a slot if Config.Commits is set. addSaleEvents passes no bytes for a
 // slot with a plan, which contains the seed of a red packet and the addresses of the servers.
 func (t *eventMaker) commit(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
 	if t.commits {
-		t.tell(TypeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})
+		t.add(TypeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})
 	}
 }

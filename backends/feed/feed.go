@@ -95,7 +95,7 @@ type Reader struct {
 	due   time.Duration // monotonic: time of the next step
 	under int           // calls under way
 	rounds
-	unhanded
+	unsent
 
 	batch *Batch
 	calls []calls.Call
@@ -114,14 +114,14 @@ type rounds struct {
 	lacked  int   // the latest of those rounds
 }
 
-// unhanded holds what a Reader has read but not yet put into a batch.
-type unhanded struct {
+// unsent holds what a Reader has read but not yet put into a batch.
+type unsent struct {
 	first      []Event // of the sale's own log, except for those of its end
 	events     []Event
 	slots      int
 	newest     int64         // commit time of the newest commit, in microseconds
 	generation uint64        // newest generation in the shards; the sale's own log must be read up to it first
-	told       time.Duration // monotonic: time of the last batch; 0: none yet
+	batchAt    time.Duration // monotonic: time of the last batch; 0: none yet
 }
 
 // New returns a Reader with the configuration c.
@@ -228,14 +228,14 @@ func (r *Reader) make(now clock.Now) {
 		place := placeOf(s.tail)
 		slots += place.Slots
 		b.Position.Shards = append(b.Position.Shards, place)
-		resolved.Logs = append(resolved.Logs, End{s.tail.Log(), s.tell.number(), place.Slots, s.tail.Root()})
+		resolved.Logs = append(resolved.Logs, End{s.tail.Log(), s.maker.number(), place.Slots, s.tail.Root()})
 	}
 	resolved.Position, resolved.Through = b.Position.String(), ledger.FormatTime(r.through())
 	b.Events = append(append(r.first, r.events...), Event{
 		SpecVersion: "1.0", Type: TypeResolved, Source: r.source, ID: resolved.Position, Time: now.Wall.UTC().Format(time.RFC3339Nano),
 		Sequence: fmt.Sprintf("%015d", slots), PartitionKey: "resolved", ContentType: "application/json", Data: &resolved,
 	})
-	r.first, r.events, r.slots, r.newest, r.told, r.batch = nil, nil, 0, 0, max(now.Mono, 1), b
+	r.first, r.events, r.slots, r.newest, r.batchAt, r.batch = nil, nil, 0, 0, max(now.Mono, 1), b
 	r.due = now.Mono + soon
 	switch {
 	case b.Ended:
@@ -311,10 +311,10 @@ func (r *Reader) endRound(now clock.Now) {
 		return
 	}
 	if r.failed == nil {
-		r.tellSale()
+		r.addSaleEvents()
 	}
 	switch {
-	case r.slots > 0, r.failed == nil && (r.told == 0 || now.Mono-r.told >= still):
+	case r.slots > 0, r.failed == nil && (r.batchAt == 0 || now.Mono-r.batchAt >= still):
 		r.make(now)
 	case r.failed == nil && r.sale.read && !r.behind():
 		r.due = now.Mono + idle

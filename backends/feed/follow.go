@@ -34,7 +34,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	defer making.End()
 	payloads := NewPayloads(sh.Logs, r)
 	var trouble error
-	told := func(now error) {
+	report := func(now error) {
 		if (now == nil) != (trouble == nil) && sh.Trouble != nil {
 			sh.Trouble(now)
 		}
@@ -43,7 +43,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	for {
 		made, wake, done, err := r.Next(sh.Clock())
 		if b := r.Take(); b != nil {
-			if err := payloads.Add(ctx, b, told); err != nil {
+			if err := payloads.Add(ctx, b, report); err != nil {
 				return err
 			}
 			if err := take(b); err != nil {
@@ -56,7 +56,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 		if done {
 			return err
 		}
-		told(r.Err())
+		report(r.Err())
 		making.Make(made)
 		if _, err := making.Await(ctx, wake); err != nil {
 			return err

@@ -23,7 +23,7 @@ type saleLog struct {
 	queue []saleSlot  // slots of the run whose events are not delivered yet
 	place Place       // place up to which its events are delivered
 	end   ledger.Hash // hash of the last slot before place
-	tell  eventMaker
+	maker eventMaker
 
 	sealed *pb.Sealed // of the followed run
 }
@@ -44,7 +44,7 @@ type shardLog struct {
 	behind bool  // more slots can be read
 	sealed bool  // it is read to its final slot
 	page   int   // number of entries to read at a time
-	tell   eventMaker
+	maker  eventMaker
 }
 
 // request queues the read of a page of a log.
@@ -108,13 +108,13 @@ func (r *Reader) foldSale(entry []byte) error {
 		s.queue = append(s.queue, saleSlot{slot, hash, commit, entry})
 	case slot == from.Sale.Slots-1 && from.Sale.fits(hash):
 		s.found = true
-		s.toldTo(slot, hash)
+		s.setDelivered(slot, hash)
 	}
 	return nil
 }
 
-// toldTo records that the log's events are delivered up to and including a slot.
-func (s *saleLog) toldTo(slot uint64, hash ledger.Hash) {
+// setDelivered records that the log's events are delivered up to and including a slot.
+func (s *saleLog) setDelivered(slot uint64, hash ledger.Hash) {
 	s.place, s.end = Place{Slots: slot + 1}, hash
 	copy(s.place.Check[:], hash[:])
 }
@@ -141,7 +141,7 @@ func (r *Reader) open(now clock.Now) {
 	r.lacking = 0
 	uid, shards := s.fold.UID(), s.fold.Shards()
 	r.source = "/v1/sales/" + r.cfg.Sale + "/" + uid
-	s.tell = eventMaker{source: r.source, shard: -1, commits: r.cfg.Commits}
+	s.maker = eventMaker{source: r.source, shard: -1, commits: r.cfg.Commits}
 	worth, currency, err := r.worth()
 	if err != nil {
 		r.end(now, err)
@@ -150,7 +150,7 @@ func (r *Reader) open(now clock.Now) {
 	for i := range shards {
 		log := &shardLog{
 			tail: ledger.NewTail(spec.ShardLog(uid, i, shards)), placed: !r.cfg.Now, page: firstPage,
-			tell: eventMaker{source: r.source, shard: i, commits: r.cfg.Commits, amounts: worth, currency: currency},
+			maker: eventMaker{source: r.source, shard: i, commits: r.cfg.Commits, amounts: worth, currency: currency},
 		}
 		if from != nil {
 			log.from = from.Shards[i]
@@ -160,7 +160,7 @@ func (r *Reader) open(now clock.Now) {
 	}
 	if r.cfg.Now {
 		for _, slot := range s.queue {
-			s.toldTo(slot.slot, slot.hash)
+			s.setDelivered(slot.slot, slot.hash)
 		}
 		s.queue = nil
 	}
@@ -294,7 +294,7 @@ func (r *Reader) heads() {
 		slot, ok := ledger.HeadSlot(heads[0])
 		r.sale.read = !ok || r.sale.over || slot < r.sale.tail.Next()
 		for i, s := range open {
-			if !r.look(now, s, heads[i+1]) {
+			if !r.handleHead(now, s, heads[i+1]) {
 				return
 			}
 		}
@@ -302,8 +302,8 @@ func (r *Reader) heads() {
 	})
 }
 
-// look processes the head of a shard's log. It reports false if the head is missing or unusable.
-func (r *Reader) look(now clock.Now, s *shardLog, head []byte) bool {
+// handleHead processes the head of a shard's log. It reports false if the head is missing or unusable.
+func (r *Reader) handleHead(now clock.Now, s *shardLog, head []byte) bool {
 	switch {
 	case head == nil && (s.tail.Next() > 0 || r.sale.sealed != nil):
 		r.missing(now)
@@ -371,10 +371,10 @@ func (r *Reader) take(s *shardLog, entry []byte) error {
 	if err != nil {
 		return err
 	}
-	s.tell.events = r.events
-	s.tell.commit(s.tail.Log(), slot, s.tail.Root(), commit.GetTimeUs(), entry)
-	s.tell.slot(commit, slot, before)
-	r.events, s.tell.events = s.tell.events, nil
+	s.maker.events = r.events
+	s.maker.commit(s.tail.Log(), slot, s.tail.Root(), commit.GetTimeUs(), entry)
+	s.maker.slot(commit, slot, before)
+	r.events, s.maker.events = s.maker.events, nil
 	r.took(commit)
 	for _, op := range commit.GetOps() {
 		s.sealed = s.sealed || op.GetSeal() != nil
@@ -388,9 +388,9 @@ func (r *Reader) took(c *pb.Commit) {
 	r.newest, r.lacking = max(r.newest, c.GetTimeUs()), 0
 }
 
-// tellSale adds the events of the sale's own log. The end of the sale waits until the events of all
+// addSaleEvents adds the events of the sale's own log. The end of the sale waits until the events of all
 // shards are complete.
-func (r *Reader) tellSale() {
+func (r *Reader) addSaleEvents() {
 	s := &r.sale
 	for len(s.queue) > 0 {
 		next, entry, to := s.queue[0], s.queue[0].entry, &r.first
@@ -405,11 +405,11 @@ func (r *Reader) tellSale() {
 			}
 		}
 		s.queue = s.queue[1:]
-		s.tell.events = *to
-		s.tell.commit(s.tail.Log(), next.slot, next.hash, next.commit.GetTimeUs(), entry)
-		s.tell.saleSlot(next.commit, next.slot)
-		*to, s.tell.events = s.tell.events, nil
-		s.toldTo(next.slot, next.hash)
+		s.maker.events = *to
+		s.maker.commit(s.tail.Log(), next.slot, next.hash, next.commit.GetTimeUs(), entry)
+		s.maker.saleSlot(next.commit, next.slot)
+		*to, s.maker.events = s.maker.events, nil
+		s.setDelivered(next.slot, next.hash)
 		r.took(next.commit)
 	}
 }

@@ -183,7 +183,7 @@ func TestExportOfPackets(t *testing.T) {
 	}
 }
 
-// testCommitment is to testSeed and the packets of packetsWorld.
+// testCommitment is to TestSeed and the packets of PacketsWorld.
 var testCommitment = ledger.Hash(sha256.Sum256([]byte("salectl red packet v1\n" + ledger.TestUID + "\nCNY\n100.00\n30\nrandom\n0.05\n" + string(ledger.TestSeed))))
 
 // TestSeedOfOpenPackets exports a red packet before and after its last packet can be given.

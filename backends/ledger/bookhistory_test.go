@@ -21,7 +21,7 @@ func TestAuditOfHistories(t *testing.T) {
 	}
 }
 
-// TestAuditOfLiveDeals audits a sale in which all that may become of claims goes on.
+// TestAuditOfLiveHistories audits a sale in which all that may become of claims goes on.
 func TestAuditOfLiveHistories(t *testing.T) {
 	for seed := range uint64(20) {
 		w := ledger.WorldOf(t, ledger.HeldSettings())

@@ -24,7 +24,7 @@ func OpenSettings(perUser int64) *pb.Settings {
 	return &pb.Settings{PerUserLimit: perUser, Phase: pb.Phase_OPEN}
 }
 
-// mustCommit encodes a draft and applies it.
+// MustCommit encodes a draft and applies it.
 func MustCommit(t testing.TB, s *State, d *Draft) *Entry {
 	t.Helper()
 	e, err := d.Encode()
@@ -57,7 +57,7 @@ func mustOwn(t testing.TB, s *State) *Entry {
 	return MustCommit(t, s, d)
 }
 
-// mustOpenShard returns a shard with an owner and its stored entries so far.
+// MustOpenShard returns a shard with an owner and its stored entries so far.
 func MustOpenShard(t testing.TB, stock, perUser int64) (*State, []*Entry) {
 	t.Helper()
 	s := NewState(testLog)

@@ -28,7 +28,7 @@ func AppliedOp(generation uint64) *pb.Op {
 
 func SealedOp() *pb.Op { return SealedOfOp(2) }
 
-// sealedOf is the seal of a sale of some shards.
+// SealedOfOp is the seal of a sale of some shards.
 func SealedOfOp(shards int) *pb.Op {
 	end := &pb.Sealed{Claims: 7}
 	for range shards {

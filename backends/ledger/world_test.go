@@ -77,7 +77,7 @@ type World struct {
 
 const WorldShards = 3
 
-// newWorld returns a sale of 10 units a shard, at most 3 a user.
+// NewWorld returns a sale of 10 units a shard, at most 3 a user.
 func NewWorld(t testing.TB) *World { return WorldOf(t, PhaseSettings(pb.Phase_OPEN)) }
 
 // held are the settings of a sale whose claims are held for a second.
@@ -85,7 +85,7 @@ func HeldSettings() *pb.Settings {
 	return paying(3, &pb.Payment{HoldForUs: 1_000_000, GraceUs: 1000, ExtendByUs: 500_000, Late: pb.Payment_RESELL})
 }
 
-// worldOf returns a sale of such settings. What is first is called before anything is planned.
+// WorldOf returns a sale of such settings. What is first is called before anything is planned.
 func WorldOf(t testing.TB, settings *pb.Settings, first ...func(*World)) *World {
 	w := &World{T: t, Logs: &MemoryLogs{Logs: make(map[string]*StoredLog)}, Sale: NewSale(spec.SaleLog("test")), TimeUs: 1_000_000, Next: 1}
 	for i := range WorldShards {
@@ -240,7 +240,7 @@ func (w *World) Move(from, to int, units int64, steps int) {
 	}
 }
 
-// busyWorld returns a sale in which everything is somewhere: of 33 units, 3
+// BusyWorld returns a sale in which everything is somewhere: of 33 units, 3
 // were removed, 8 are sold, 8 held, 4 on the way.
 func BusyWorld(t testing.TB) *World {
 	w := WorldOf(t, HeldSettings())

@@ -84,7 +84,7 @@ func (b BrokenLogs) Read(ctx context.Context, log string, from uint64, max int) 
 	return b.MemoryLogs.Read(ctx, log, from, max)
 }
 
-// historiesWorld is a sale in which claims of shard 1 have come to every end: claim 0 is sold,
+// HistoriesWorld is a sale in which claims of shard 1 have come to every end: claim 0 is sold,
 // 1 held and extended, 2 cancelled, 3 expired, 4 refunded, 5 resold with other units, 6
 // retired; of 3 and 0 a payment is owed back. All have one unit.
 func HistoriesWorld(t testing.TB) *World {
@@ -121,7 +121,7 @@ func HistoriesWorld(t testing.TB) *World {
 	return w
 }
 
-// someHistories lets a few things happen to claims of a shard, in one commit.
+// SomeHistories lets a few things happen to claims of a shard, in one commit.
 func (w *World) SomeHistories(random *rand.Rand) {
 	shard := random.IntN(WorldShards)
 	s := w.Shards[shard]
@@ -155,7 +155,7 @@ func (w *World) SomeHistories(random *rand.Rand) {
 
 var TestSeed = bytes.Repeat([]byte{7}, 32)
 
-// packetsWorld is a red packet of 100.00 in 30 packets over three shards. change
+// PacketsWorld is a red packet of 100.00 in 30 packets over three shards. change
 // may alter what is declared.
 func PacketsWorld(t testing.TB, change func(*pb.Planned, *spec.Sale)) *World {
 	t.Helper()
@@ -248,7 +248,7 @@ func (w *World) Replan(change func(*pb.Planned, *spec.Sale)) {
 	w.Say(PlanOp(p))
 }
 
-// timesCommit appends that many commits to a shard.
+// TimesCommit appends that many commits to a shard.
 func (w *World) TimesCommit(shard, times int) {
 	for range times {
 		d := w.Draft(shard)
@@ -263,7 +263,7 @@ func DrawSettings(payment *pb.Payment) *pb.Settings {
 	return &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, Draw: true, ClosesAtUs: drawCloses, Payment: payment}
 }
 
-// drawWorld is a sale that is a draw: worlds write by its rules unless a test breaks them.
+// DrawWorld is a sale that is a draw: worlds write by its rules unless a test breaks them.
 type DrawWorld struct {
 	*World
 	link   draw.Digest

@@ -39,13 +39,13 @@ func NewLocks(nodes []Node, cfg Config, order Order) (*Locks, error) {
 	return &Locks{cfg: cfg, order: order, callers: NewCallers(nodes), keepers: make(map[string]*keeper)}, nil
 }
 
-// Wait says how to wait for a key.
+// Wait configures the wait for a key.
 type Wait struct {
 	Timeout  time.Duration // maximum waiting time; 0: do not wait
 	Priority int           // higher comes first, with an Order that uses it
 }
 
-// Forever, as Wait.AtMost, waits until the context ends.
+// Forever, as Wait.Timeout, waits until the context ends.
 const Forever = time.Duration(math.MaxInt64)
 
 // Acquire acquires a key, and returns when it is held. The error wraps ErrRefused if the key

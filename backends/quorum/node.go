@@ -119,7 +119,7 @@ type Ask struct {
 	Waiter string
 	Waited time.Duration
 
-	// Tell, with Renew, makes the node report in Alone whether the key's list is empty.
+	// Tell, with Renew, makes the node report in NoWaiters whether the key's list is empty.
 	Tell bool
 
 	// Next, for Release, is the waiter to hand a freed lease over to. This is not guaranteed: a

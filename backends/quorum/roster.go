@@ -65,15 +65,15 @@ const (
 
 // rosterNode is the state of one node of a roster.
 type rosterNode struct {
-	call  *meeting      // under way; nil: free
-	askAt time.Duration // time of the next call
-	told  uint64        // last number that the node has confirmed
-	deaf  int           // consecutive failures to report the latest number
-	until time.Duration // time at which the node has forgotten this process; 0: never registered
+	call      *meeting      // under way; nil: free
+	askAt     time.Duration // time of the next call
+	confirmed uint64        // last number that the node has confirmed
+	deaf      int           // consecutive failures to report the latest number
+	until     time.Duration // time at which the node has forgotten this process; 0: never registered
 
-	met   bool          // the node has answered
-	heard time.Duration // send time of the meeting that it answered last
-	there []present     // members in that answer
+	met        bool          // the node has answered
+	answeredAt time.Duration // send time of the meeting that it answered last
+	there      []present     // members in that answer
 }
 
 // meeting is a Meet call under way.
@@ -102,7 +102,7 @@ func NewRoster(cfg RosterConfig) (*Roster, error) {
 func (r *Roster) Present(now clock.Now, note string) Effects {
 	r.advance(now)
 	if r.state != rosterPresent || r.note != note {
-		r.say(rosterPresent, note)
+		r.announce(rosterPresent, note)
 	}
 	return r.effects()
 }
@@ -112,13 +112,13 @@ func (r *Roster) Present(now clock.Now, note string) Effects {
 func (r *Roster) Leave(now clock.Now) Effects {
 	r.advance(now)
 	if r.state == rosterPresent {
-		r.say(rosterLeaving, "")
+		r.announce(rosterLeaving, "")
 	}
 	return r.effects()
 }
 
-// say changes the registration, and makes a call to each node due.
-func (r *Roster) say(s rosterState, note string) {
+// announce changes the registration, and makes a call to each node due.
+func (r *Roster) announce(s rosterState, note string) {
 	r.state, r.note = s, note
 	r.number++
 	for i := range r.nodes {
@@ -161,7 +161,7 @@ func (r *Roster) Reply(now clock.Now, reply Reply) Effects {
 	for i, m := range reply.Members {
 		there[i] = presentOf(m)
 	}
-	n.told, n.met, n.heard, n.there = c.number, true, c.sent, there
+	n.confirmed, n.met, n.answeredAt, n.there = c.number, true, c.sent, there
 	return r.effects()
 }
 
@@ -210,7 +210,7 @@ func (r *Roster) meet(i int) Call {
 // parted reports whether a node knows that this process has left, failed to confirm that twice,
 // or has forgotten the process.
 func (r *Roster) parted(n *rosterNode) bool {
-	return n.told == r.number || n.deaf >= 2 || r.aged >= n.until
+	return n.confirmed == r.number || n.deaf >= 2 || r.aged >= n.until
 }
 
 // Members returns all members that any node knows, this process included, sorted by ID. Each
@@ -226,11 +226,11 @@ func (r *Roster) Members(now clock.Now) (members []Member, sure bool) {
 		if !n.met {
 			continue
 		}
-		if aged-n.heard <= r.cfg.TTL {
+		if aged-n.answeredAt <= r.cfg.TTL {
 			answered++
 		}
 		for _, p := range n.there {
-			p.Left -= aged - n.heard
+			p.Left -= aged - n.answeredAt
 			if p.Left <= 0 {
 				continue
 			}
@@ -262,9 +262,9 @@ func (r *Roster) next() time.Duration {
 		if !n.met {
 			continue
 		}
-		ages(n.heard + r.cfg.TTL + 1)
+		ages(n.answeredAt + r.cfg.TTL + 1)
 		for _, p := range n.there {
-			ages(n.heard + p.Left)
+			ages(n.answeredAt + p.Left)
 		}
 	}
 	for i := range r.nodes {

@@ -121,7 +121,7 @@ type Stats struct {
 	Refused  uint64 // tries that did not
 	Renewals uint64 // rounds in which a majority renewed all keys
 	Lost     uint64 // losses of all held keys
-	Forced   uint64 // faulty holders that nodes were asked to remove
+	Forced   uint64 // faulty holders that nodes were requested to remove
 	Repaired uint64 // keys without an expiry, or with one too far ahead, that nodes gave a new one
 
 	// Votes: nodes' answers about single keys, by kind.

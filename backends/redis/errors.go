@@ -82,9 +82,9 @@ var replies = []struct {
 // with the original text. An unknown error keeps only its text.
 func (n *Node) explain(err error) error {
 	if errors.Is(err, quorum.ErrUnsent) {
-		return unsent{n.tell(err)}
+		return unsent{n.translate(err)}
 	}
-	return n.tell(err)
+	return n.translate(err)
 }
 
 // unsent is the error of a call that was not sent.
@@ -94,7 +94,8 @@ func (u unsent) Unwrap() error { return u.error }
 
 func (unsent) Is(target error) bool { return target == quorum.ErrUnsent }
 
-func (n *Node) tell(err error) error {
+// translate is explain without ErrUnsent.
+func (n *Node) translate(err error) error {
 	switch known := cause(err); {
 	case err == nil:
 		return nil

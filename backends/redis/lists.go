@@ -30,7 +30,7 @@ func (l *Lists) Name() string { return l.node.address }
 
 // RunID implements lists.Node.
 func (l *Lists) RunID(ctx context.Context) (string, error) {
-	return told(ctx, l.node, runScript, nil, nil, func(a *answer) (string, error) { return a.text(), nil })
+	return runAndRead(ctx, l.node, runScript, nil, nil, func(a *answer) (string, error) { return a.text(), nil })
 }
 
 // refusals are the errors for the result numbers of the list scripts.
@@ -122,7 +122,7 @@ func (l *Lists) Take(ctx context.Context, list lists.List, fill uint64, n int) (
 	if n <= 0 {
 		return nil, fmt.Errorf("lock node %s: take %d units; take at least one", l.Name(), n)
 	}
-	return told(ctx, l.node, takeScript, keysOf(list), []any{fill, n}, func(a *answer) (units ledger.Units, err error) {
+	return runAndRead(ctx, l.node, takeScript, keysOf(list), []any{fill, n}, func(a *answer) (units ledger.Units, err error) {
 		if err := refusal(next[int64](a)); err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (l *Lists) Take(ctx context.Context, list lists.List, fill uint64, n int) (
 
 // Inspect implements lists.Node.
 func (l *Lists) Inspect(ctx context.Context, list lists.List) (lists.State, error) {
-	return told(ctx, l.node, inspectScript, keysOf(list), nil, func(a *answer) (lists.State, error) {
+	return runAndRead(ctx, l.node, inspectScript, keysOf(list), nil, func(a *answer) (lists.State, error) {
 		return lists.State{
 			Exists: next[int64](a) == 1, On: next[int64](a) == 1,
 			Fill: a.fill(), Token: a.fill(),

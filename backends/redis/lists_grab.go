@@ -28,7 +28,7 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 		args = append(args, b.At, packed(b))
 		users = append(users, len(b.Users))
 	}
-	return told(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
+	return runAndRead(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
 		given = make([]lists.Given, len(users))
 		for i := range given {
 			if given[i], err = readGrants(answer{items: next[[]any](a)}, users[i]); err != nil {
@@ -170,7 +170,7 @@ func (u *unpacker) take(n int) (taken string) {
 }
 
 // length reads a length after its kind: short has the length in its low bits, and the kinds up to last
-// have it in as many bytes as wide says.
+// have it in as many bytes as wide specifies.
 func (u *unpacker) length(short, bits, last int, wide ...int) int {
 	kind := u.number(1)
 	i := kind - last + len(wide) - 1

@@ -15,7 +15,7 @@ import (
 
 // Read implements lists.Node.
 func (l *Lists) Read(ctx context.Context, list lists.List, fill uint64, after, drained string, max int) ([]lists.Entry, error) {
-	return told(ctx, l.node, readScript, keysOf(list), []any{fill, after, drained, max}, func(a *answer) (entries []lists.Entry, err error) {
+	return runAndRead(ctx, l.node, readScript, keysOf(list), []any{fill, after, drained, max}, func(a *answer) (entries []lists.Entry, err error) {
 		if err := refusal(next[int64](a)); err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (l *Lists) Settings(ctx context.Context) (lists.Settings, error) {
 // configured returns a setting of the server; "" if the server refuses to return it.
 func (l *Lists) configured(ctx context.Context, name string) (string, error) {
 	values, err := l.node.client.ConfigGet(ctx, name).Result()
-	if _, said := errors.AsType[goredis.Error](err); said {
+	if _, replied := errors.AsType[goredis.Error](err); replied {
 		return "", nil
 	}
 	return values[name], err

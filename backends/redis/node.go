@@ -27,7 +27,7 @@ func (n *Node) Name() string { return n.address }
 
 // Info implements quorum.Node.
 func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
-	return told(ctx, n, infoScript, nil, nil, func(a *answer) (quorum.Info, error) {
+	return runAndRead(ctx, n, infoScript, nil, nil, func(a *answer) (quorum.Info, error) {
 		info := quorum.Info{RunID: a.text(), Time: a.time()}
 		mode, role, master, policy := a.text(), a.text(), a.text(), a.text()
 		info.Unfit = unfit(mode, role, master, policy)
@@ -64,7 +64,7 @@ func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 
 // ReadMarker implements quorum.Node.
 func (n *Node) ReadMarker(ctx context.Context, marker string) (quorum.Marker, error) {
-	return told(ctx, n, readMarkerScript, []string{marker}, nil, func(a *answer) (quorum.Marker, error) {
+	return runAndRead(ctx, n, readMarkerScript, []string{marker}, nil, func(a *answer) (quorum.Marker, error) {
 		if len(a.items) == 0 {
 			return quorum.Marker{}, nil
 		}
@@ -87,7 +87,7 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 	if err != nil {
 		return quorum.BallotReply{}, err
 	}
-	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, b.Asks), nil })
+	return runAndRead(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, b.Asks), nil })
 }
 
 // ballot returns the keys and arguments of the vote script.
@@ -131,12 +131,12 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	}
 	count.Repaired = int(next[int64](a))
 	for i, ask := range asks {
-		switch said := next[any](a).(type) {
+		switch item := next[any](a).(type) {
 		case int64:
-			count.Yes[i] = said != 0
-			count.NoWaiters[i] = said == 2
+			count.Yes[i] = item != 0
+			count.NoWaiters[i] = item == 2
 		case []any:
-			lease := answer{items: said}
+			lease := answer{items: item}
 			h := &count.Holders[i]
 			h.Key = ask.Key
 			h.Token, h.Note, h.Left = lease.held()
@@ -214,7 +214,7 @@ func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.
 		return nil, fmt.Errorf("lock node %s: %w", n.address, err)
 	}
 	args := []any{m.ID, m.Note, milliseconds(ttl), milliseconds(quorum.MaxTTL), quorum.MaxMembers}
-	return told(ctx, n, meetScript, []string{room}, args, func(a *answer) (there []quorum.Member, err error) {
+	return runAndRead(ctx, n, meetScript, []string{room}, args, func(a *answer) (there []quorum.Member, err error) {
 		if len(a.items) == 0 && ttl > 0 {
 			return nil, quorum.ErrRoomFull
 		}

@@ -46,8 +46,8 @@ func script(names ...string) *goredis.Script {
 	return goredis.NewScript(source.String())
 }
 
-// told runs one script, and reads its answer completely.
-func told[T any](ctx context.Context, n *Node, script *goredis.Script, keys []string, args []any, read func(*answer) (T, error)) (T, error) {
+// runAndRead runs one script, and reads its answer completely.
+func runAndRead[T any](ctx context.Context, n *Node, script *goredis.Script, keys []string, args []any, read func(*answer) (T, error)) (T, error) {
 	return ask(ctx, n, func(ctx context.Context) (value T, err error) {
 		a, err := n.run(ctx, script, keys, args...)
 		if err != nil {

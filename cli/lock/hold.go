@@ -24,7 +24,7 @@ type Hold struct {
 }
 
 // Run waits for the lock, runs the command, and releases the lock. taken has the signals of
-// this process. Its error is errNotAcquired, or has the exit code of the command or of a lost
+// this process. Its error is ErrNotAcquired, or has the exit code of the command or of a lost
 // lock.
 func (o Hold) Run(ctx context.Context, nodes []quorum.Node, command *exec.Cmd, taken <-chan os.Signal) error {
 	heard := newHeard(nodes, o.Say)

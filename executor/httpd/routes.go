@@ -34,7 +34,7 @@ type target struct {
 	admin bool // the request came to the admin address
 }
 
-// routes are the paths for buyers. {sale} stands for the path of a sale, and * for an id.
+// routes are the paths for buyers. {sale} is a placeholder for the path of a sale, and * for an id.
 var routes = map[string]route{
 	api.OpenAPIPath:           {http.MethodGet, 0, (*Server).getOpenAPI},
 	api.AllSalesPath:          {http.MethodGet, access.MayClaim, (*Server).getSales},

@@ -70,7 +70,7 @@ func (q *queue) setState(user string, to grabState) {
 	}
 }
 
-// mayHaveLocked is mayHave with the node's lock held.
+// mayHaveLocked is MayHave with the node's lock held.
 func (q *queue) mayHaveLocked(user string) bool { return !q.users[user].uncounted() }
 
 // setGiven records that the list has given a user a unit: by this call if now is set, else by an earlier

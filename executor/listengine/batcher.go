@@ -47,7 +47,7 @@ type Batcher struct {
 
 	mu        sync.Mutex
 	queues    []*queue   // of this node
-	nextShard int        // index into shards at which the next call begins
+	nextQueue int        // index into queues at which the next call begins
 	calls     int        // calls under way
 	answered  []answered // to be delivered by unlock
 }
@@ -124,8 +124,8 @@ func (g *Batcher) RemoveShard(s *shard.Shard) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queues = slices.DeleteFunc(g.queues, func(q *queue) bool { return q.shard == s })
-	if g.nextShard >= len(g.queues) {
-		g.nextShard = 0
+	if g.nextQueue >= len(g.queues) {
+		g.nextQueue = 0
 	}
 }
 

@@ -31,7 +31,7 @@ func (g *Batcher) Next(now clock.Now, c *Call) (bool, time.Duration) {
 	}
 	wake, n, room := g.rebuildStuck(now), len(g.queues), maxPerCall
 	for i := range n {
-		q := g.queues[(g.nextShard+i)%n]
+		q := g.queues[(g.nextQueue+i)%n]
 		if len(q.tickets) > 0 {
 			q.refuseBlocked(now)
 		}
@@ -46,7 +46,7 @@ func (g *Batcher) Next(now clock.Now, c *Call) (bool, time.Duration) {
 	if len(c.Batches) == 0 {
 		return false, wake
 	}
-	g.nextShard = (g.nextShard + 1) % n
+	g.nextQueue = (g.nextQueue + 1) % n
 	g.calls++
 	if slices.ContainsFunc(g.queues, func(q *queue) bool { return q.fill != 0 && len(q.tickets) > 0 }) {
 		g.signal() // for another goroutine that makes calls

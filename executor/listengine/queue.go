@@ -254,12 +254,12 @@ func (q *queue) wakeWaiters() {
 func (q *queue) refuseBlocked(now clock.Now) {
 	switch {
 	case !q.shard.May(now): // its clock may be the reason
-		q.refuse(request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
+		q.refuse(request.Refusal(api.NoQuorum))
 	case q.backlog.full():
-		asked := slices.DeleteFunc(slices.Clone(q.tickets), func(t *request.Ticket) bool { return !t.SentToList })
+		sent := slices.DeleteFunc(slices.Clone(q.tickets), func(t *request.Ticket) bool { return !t.SentToList })
 		q.tickets = slices.DeleteFunc(q.tickets, func(t *request.Ticket) bool { return t.SentToList })
-		q.refuse(request.Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
-		q.tickets = asked
+		q.refuse(request.Refusal(api.Overloaded))
+		q.tickets = sent
 	}
 }
 

@@ -83,11 +83,11 @@ type Machine struct {
 	roster     roster
 	updates    updates
 
-	halt      shard.Halt    // cause of the stage leaving
-	partUntil time.Duration // monotonic: time until which a drain waits for nodes to confirm a release
-	locks     quorum.Stats  // of the leases of earlier sessions
-	told      uint64        // newest generation announced to the shards
-	toldRanks bool          // the ranks of entries are announced to the shards
+	halt           shard.Halt    // cause of the stage leaving
+	partUntil      time.Duration // monotonic: time until which a drain waits for nodes to confirm a release
+	locks          quorum.Stats  // of the leases of earlier sessions
+	announced      uint64        // newest generation announced to the shards
+	announcedRanks bool          // the ranks of entries are announced to the shards
 }
 
 // New returns a Machine that begins to read the sale's log.
@@ -254,8 +254,8 @@ func (m *Machine) begin(now clock.Now) error {
 	if err != nil {
 		return err
 	}
-	m.uid, m.ttl, m.told = m.log.sale.UID(), time.Duration(declared.LockTTL), 0
-	m.toldRanks = false
+	m.uid, m.ttl, m.announced = m.log.sale.UID(), time.Duration(declared.LockTTL), 0
+	m.announcedRanks = false
 	m.clock.known = false
 	if m.handover.leases == nil {
 		m.handover.leases, err = quorum.NewGroup(quorum.Config{
@@ -293,8 +293,8 @@ func (m *Machine) Advance(now clock.Now) (Effects, error) {
 		m.leave(now, shard.Halt{Why: why, Refusal: m.log.parting(m.uid)})
 	}
 	if m.stage == serving && m.updates.collection.totals != nil { // otherwise the session is about to begin
-		if m.log.sale.Generation() > m.told || m.log.sale.Ranked() != m.toldRanks {
-			m.told, m.toldRanks, m.out.Plans = m.log.sale.Generation(), m.log.sale.Ranked(), true
+		if m.log.sale.Generation() > m.announced || m.log.sale.Ranked() != m.announcedRanks {
+			m.announced, m.announcedRanks, m.out.Plans = m.log.sale.Generation(), m.log.sale.Ranked(), true
 		}
 		m.handover.advance(now)
 		m.updates.broadcast(now)
@@ -307,7 +307,7 @@ func (m *Machine) Advance(now clock.Now) (Effects, error) {
 		out.Wake = clock.Soonest(out.Wake, m.roster.wake)
 	}
 	if m.stage == serving {
-		out.Wake = clock.Soonest(out.Wake, clock.Soonest(m.handover.wake, m.updates.wake))
+		out.Wake = clock.Soonest(out.Wake, m.handover.wake, m.updates.wake)
 	}
 	if m.draining && m.stage == following && !m.Drained(now) {
 		out.Wake = clock.Soonest(out.Wake, m.partUntil)

@@ -98,7 +98,7 @@ func (w Nodes) Replied(now clock.Now, node int, v quorum.NodeView) {
 // clock updates the offset of a node's clock.
 func (w Nodes) clock(now clock.Now, node int, lease *quorum.Group) {
 	median, known := lease.ClockOff(now)
-	if off, told := lease.NodeClockOff(now, node); known && told {
+	if off, replied := lease.NodeClockOff(now, node); known && replied {
 		w[node].Ahead = median - off
 	}
 }

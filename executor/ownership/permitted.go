@@ -19,23 +19,23 @@ import (
 // after shard.CallTimeout at most.
 func Permitted(ctx context.Context, nodes []quorum.Node, uid string) error {
 	ctx, cancel := context.WithTimeout(ctx, shard.CallTimeout)
-	var asked sync.WaitGroup
-	defer asked.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer cancel()
-	type said struct {
+	type reply struct {
 		node int
 		err  error
 	}
-	answers := make(chan said, len(nodes))
+	replies := make(chan reply, len(nodes))
 	for i, n := range nodes {
-		asked.Go(func() {
+		running.Go(func() {
 			_, err := n.Meet(ctx, roomOf(uid), quorum.Member{ID: quorum.RandomToken()}, 0)
-			answers <- said{i, err}
+			replies <- reply{i, err}
 		})
 	}
 	errs, others := make([]error, len(nodes)), 0
 	for range nodes {
-		a := <-answers
+		a := <-replies
 		errs[a.node] = a.err
 		if !errors.Is(a.err, fs.ErrPermission) {
 			others++

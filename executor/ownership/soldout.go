@@ -64,13 +64,13 @@ func (c *collection) proveSoldOut(now clock.Now) {
 		return
 	}
 	*c = collection{handover: c.handover, totals: c.totals, number: c.number + 1, at: now.Mono, began: now, slots: slots, confirmed: make([]bool, len(slots))}
-	asked := make(map[string]bool)
+	requested := make(map[string]bool)
 	for i, id := range c.handover.peers.holder {
 		switch {
 		case c.has(now, i):
 			c.confirmed[i] = true // SetProof compares the slot again
-		case !asked[id]:
-			asked[id] = true
+		case !requested[id]:
+			requested[id] = true
 			c.handover.send(id, &PeerUpdate{ProofRequest: c.number})
 		}
 	}

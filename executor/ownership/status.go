@@ -60,7 +60,7 @@ func (m *Machine) Status(now clock.Now) Status {
 func (m *Machine) Absent() request.Answer {
 	switch {
 	case m.draining:
-		return request.Answer{Outcome: api.Draining, RetryAfter: time.Second}
+		return request.Refusal(api.Draining)
 	case m.log.readAt == clock.Now{}:
 		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
 	case m.log.missing != nil:

@@ -102,14 +102,14 @@ func (c *check) replied(response *http.Response, err error, h executor.Hold) (re
 
 // read interprets the body of an answer.
 func (c *check) read(status int, body []byte, h executor.Hold) (result, Event, error) {
-	told := &rules.PredicateInput{
+	in := &rules.PredicateInput{
 		Status: int64(status), Claim: h.ID.String(), User: h.User, Quantity: int64(len(h.Units)), Sale: c.sale.Name, Run: c.sale.Run,
 	}
 	var noJSON error
-	if told.Body, noJSON = rules.ParseJSON(body); noJSON != nil {
-		told.Body = nil // the status may suffice
+	if in.Body, noJSON = rules.ParseJSON(body); noJSON != nil {
+		in.Body = nil // the status may suffice
 	}
-	v, err := c.decide(told, checkWho)
+	v, err := c.decide(in, checkWho)
 	if err != nil {
 		return unreadable, Event{}, fmt.Errorf("its answer with status %d cannot be read: %w", status, cmp.Or(noJSON, err))
 	}

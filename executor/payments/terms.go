@@ -212,14 +212,14 @@ var errBoth = errors.New("success and failure are both true")
 // decide returns the settlement that follows from what the payment service has sent: confirm if
 // success is true, cancel if failure is, and none for neither. It returns an error if the expressions
 // fail or are both true. A cancellation names who.
-func (c *conditions) decide(told *rules.PredicateInput, who string) (Event, error) {
-	success, err := c.success.Holds(told)
+func (c *conditions) decide(in *rules.PredicateInput, who string) (Event, error) {
+	success, err := c.success.Holds(in)
 	if err != nil {
 		return Event{}, fmt.Errorf("success: %w", err)
 	}
 	failure := false
 	if c.failure != nil {
-		if failure, err = c.failure.Holds(told); err != nil && !success {
+		if failure, err = c.failure.Holds(in); err != nil && !success {
 			return Event{}, fmt.Errorf("failure: %w", err)
 		}
 	}
@@ -229,9 +229,9 @@ func (c *conditions) decide(told *rules.PredicateInput, who string) (Event, erro
 	case !success && !failure:
 		return Event{}, nil
 	}
-	e := Event{How: api.Cancel, Claim: told.Claim, Settlement: api.Settlement{Who: who, Reason: c.reason}}
+	e := Event{How: api.Cancel, Claim: in.Claim, Settlement: api.Settlement{Who: who, Reason: c.reason}}
 	if c.claim != nil {
-		if e.Claim, err = c.claim.Text(told); err != nil {
+		if e.Claim, err = c.claim.Text(in); err != nil {
 			return Event{}, fmt.Errorf("claim: %w", err)
 		}
 	}
@@ -240,7 +240,7 @@ func (c *conditions) decide(told *rules.PredicateInput, who string) (Event, erro
 	}
 	e.How, e.Settlement = api.Confirm, api.Settlement{Payment: e.Claim}
 	if c.payment != nil {
-		if e.Payment, err = c.payment.Text(told); err != nil {
+		if e.Payment, err = c.payment.Text(in); err != nil {
 			return Event{}, fmt.Errorf("payment: %w", err)
 		}
 	}

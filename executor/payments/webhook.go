@@ -184,8 +184,8 @@ func (w *webhook) read(body []byte) (Event, error) {
 	if err != nil {
 		return Event{}, &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the body cannot be read: %v", err)}
 	}
-	told := &rules.PredicateInput{Event: event, Sale: w.sale.Name, Run: w.sale.Run}
-	e, err := w.decide(told, webhookWho)
+	in := &rules.PredicateInput{Event: event, Sale: w.sale.Name, Run: w.sale.Run}
+	e, err := w.decide(in, webhookWho)
 	if err != nil { // the expressions cannot evaluate it
 		return Event{}, &Rejection{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf("the event does not fit payment.webhook: %v", err)}
 	}

@@ -45,8 +45,8 @@ func EncodeRequest(e ForwardedRequest) *streampb.Request {
 
 // decodeRequest is the inverse of EncodeRequest. It reports false for any other message.
 func decodeRequest(r *streampb.Request) (ForwardedRequest, bool) {
-	asked, ok := request.RequestOf(r)
-	e := ForwardedRequest{ID: r.GetId(), UID: r.GetRun(), Cancel: r.GetCancel() != nil, Request: asked}
+	decoded, ok := request.RequestOf(r)
+	e := ForwardedRequest{ID: r.GetId(), UID: r.GetRun(), Cancel: r.GetCancel() != nil, Request: decoded}
 	if ok && e.IsClaim() { // another process may send anything
 		e.Quantity, e.Names = max(e.Quantity, 1), nil
 	}

@@ -32,7 +32,7 @@ type Config struct {
 func Dialer(c Config) Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale)}
 	return func(ctx context.Context, from, to ownership.Process, receiver LinkReceiver) (Link, error) {
-		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
+		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.warn(to.Address, why) }}
 		token := l.token()
 		l.shown.Store(&token)
 		base := api.BaseURL(to.Address)
@@ -102,7 +102,7 @@ type refusals struct {
 	by  sync.Map // of string: last logged reason, by address
 }
 
-func (r *refusals) tell(address, why string) {
+func (r *refusals) warn(address, why string) {
 	if last, _ := r.by.Swap(address, why); last != why {
 		r.log.Warn("another process of the sale refuses a link from this one", "peer", address, "why", why)
 	}

@@ -126,7 +126,7 @@ func (d *Admission) admitLocal(ctx context.Context, now clock.Now, t *session, s
 		*a = request.Answer{Outcome: api.NoSuchClaim}
 		return nil
 	case d.draining.Load() && !d.links.Any():
-		*a = t.refuse(s, r, request.Answer{Outcome: api.Draining, RetryAfter: time.Second})
+		*a = t.refuse(s, r, request.Refusal(api.Draining))
 		return nil
 	case t.refusesWhileStalled(s.Stalled()):
 		*a = t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead})
@@ -172,7 +172,7 @@ func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *req
 		return d.forward(now, t, s.Number(), ticket, nil, a)
 	default:
 		r := ticket.Received()
-		*a = t.refuse(s, &r, request.Answer{Outcome: refused, RetryAfter: time.Second})
+		*a = t.refuse(s, &r, request.Refusal(refused))
 		ticket.Free()
 		return nil, nil
 	}
@@ -191,7 +191,7 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 	}
 	x.waitFor(ticket, t)
 	if refused := t.remotes[i].Offer(now, ticket); refused != "" {
-		return refuse(request.Answer{Outcome: refused, RetryAfter: time.Second})
+		return refuse(request.Refusal(refused))
 	}
 	return ticket, t
 }

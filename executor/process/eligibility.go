@@ -180,7 +180,7 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r *request.Requ
 	if err != nil {
 		e.count("", "not_checked")
 		e.fail(now, err)
-		return nil, request.Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
+		return nil, request.Refusal(api.NotChecked)
 	}
 	if e.problem.Load() != nil {
 		e.problem.Store(nil)

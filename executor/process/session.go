@@ -3,7 +3,6 @@ package process
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -299,7 +298,7 @@ func (t *session) recall(now clock.Now, s *shard.Shard, r *request.Request, a *r
 	switch {
 	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
 	case !s.May(now):
-		*a = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}
+		*a = request.Refusal(api.NoQuorum)
 		return true
 	case !s.Serves():
 		return false

@@ -38,10 +38,10 @@ type Drawing struct {
 // entrant is a buyer's request to enter a draw, with the answers to its key after the draw.
 type entrant struct {
 	click
-	claim string   // name of the entry; "": the request was refused, or its result is unknown
-	doubt bool     // no answer has reported yet whether it has entered
-	place int      // order in which buyers ask: from 0 the ranked, then inDoubt, then unranked
-	told  []record // answers after the draw, in order of time
+	claim   string   // name of the entry; "": the request was refused, or its result is unknown
+	doubt   bool     // no answer has reported yet whether it has entered
+	place   int      // order in which buyers ask: from 0 the ranked, then inDoubt, then unranked
+	answers []record // answers after the draw, in order of time
 }
 
 // Places of entrants without a rank.
@@ -52,9 +52,9 @@ const (
 
 // last returns the last answer after the draw with the state of the entry, or nil.
 func (e *entrant) last() *record {
-	for i := len(e.told) - 1; i >= 0; i-- {
-		if !e.told[i].later() {
-			return &e.told[i]
+	for i := len(e.answers) - 1; i >= 0; i-- {
+		if !e.answers[i].later() {
+			return &e.answers[i]
 		}
 	}
 	return nil
@@ -63,11 +63,11 @@ func (e *entrant) last() *record {
 // won returns the first answer that reports an award of a unit, even if the award has lapsed since,
 // or nil.
 func (e *entrant) won() *record {
-	i := slices.IndexFunc(e.told, func(r record) bool { return awarded(r.Outcome) })
+	i := slices.IndexFunc(e.answers, func(r record) bool { return awarded(r.Outcome) })
 	if i < 0 {
 		return nil
 	}
-	return &e.told[i]
+	return &e.answers[i]
 }
 
 // awarded reports whether an entry with this outcome was awarded a unit.
@@ -175,8 +175,8 @@ func (w *drawn) place(e *entrant) int {
 // hear repeats the requests of the ranked until all awards are made and settled, or until nothing
 // has changed for Patience.
 func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*entrant) error {
-	const look = 50 * time.Millisecond
-	waiting, told := ranked, -1
+	const interval = 50 * time.Millisecond
+	waiting, reported := ranked, -1
 	var changed time.Duration
 	for {
 		sale, err := w.status.Status(ctx)
@@ -186,10 +186,10 @@ func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*ent
 		now := w.Clock().Mono
 		if err == nil {
 			w.sale = sale
-			if n := w.awards(); n != told {
-				told, changed = n, now
+			if n := w.awards(); n != reported {
+				reported, changed = n, now
 			}
-			if w.settled(told) {
+			if w.settled(reported) {
 				return nil
 			}
 			if sale.Draw != nil && sale.Draw.Complete {
@@ -205,7 +205,7 @@ func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*ent
 		if w.missing = now-changed > w.Patience; w.missing {
 			return nil
 		}
-		if err := w.Sleep(ctx, look); err != nil {
+		if err := w.Sleep(ctx, interval); err != nil {
 			return err
 		}
 	}
@@ -222,13 +222,13 @@ func (w *drawn) awards() (n int) {
 }
 
 // settled reports whether all possible awards are made and reported, and each is sold or has lapsed.
-func (w *drawn) settled(told int) bool {
+func (w *drawn) settled(reported int) bool {
 	d := w.sale.Draw
 	if d == nil || !d.Complete {
 		return false
 	}
 	most := min(d.Ranks, d.Winners+d.Lapsed)
-	return w.sale.Sold+d.Lapsed == most && int64(told) == most
+	return w.sale.Sold+d.Lapsed == most && int64(reported) == most
 }
 
 // ask repeats the request of each entrant once. Buyers who first learn of an award begin their
@@ -241,7 +241,7 @@ func (w *drawn) ask(ctx context.Context, entrants []*entrant, stories *errgroup.
 			return err
 		}
 		before := e.won() != nil
-		e.told = append(e.told, r)
+		e.answers = append(e.answers, r)
 		if e.doubt && r.ID != "" { // it had entered
 			e.claim, e.doubt = r.ID, false
 			e.place = w.place(e)

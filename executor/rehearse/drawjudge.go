@@ -43,8 +43,8 @@ func (j *judge) drawn(w *drawn, records []record) {
 func (j *judge) follows(e *entrant) {
 	key, was := j.keys[e.key], new(record)
 	was.Outcome = api.Entered
-	for i := range e.told {
-		r := &e.told[i]
+	for i := range e.answers {
+		r := &e.answers[i]
 		switch {
 		case r.later():
 			continue // another answer reports the state
@@ -108,10 +108,10 @@ func (v *play) ending() api.Outcome {
 // allTold checks that every award was reported, and that as many buyers are still waiting as there
 // are ranks left.
 func (j *judge) allTold(w *drawn) {
-	told := w.awards()
+	reported := w.awards()
 	if w.missing {
 		j.violated("%s told of an award, and nothing more happened: the server says that %s sold and %s held",
-			subject(told, "buyer", "was", "were"), subject(w.sale.Sold, "unit", "is", "are"), subject(w.sale.Held, "unit", "is", "are"))
+			subject(reported, "buyer", "was", "were"), subject(w.sale.Sold, "unit", "is", "are"), subject(w.sale.Held, "unit", "is", "are"))
 		return
 	}
 	waiting := 0
@@ -120,7 +120,7 @@ func (j *judge) allTold(w *drawn) {
 			waiting++
 		}
 	}
-	if left := len(w.ranks) - told; waiting != left && !j.unresolved {
+	if left := len(w.ranks) - reported; waiting != left && !j.unresolved {
 		j.violated("%s told that they may still win, and the ranks left are %d", subject(waiting, "buyer", "was", "were"), left)
 	}
 }
@@ -166,7 +166,7 @@ func (r *Report) CompareDraw(books []api.Claim, verified *draw.Report) {
 // drawBooked compares one entry with the ledger.
 func (j *judge) drawBooked(e *entrant, b *api.Claim) {
 	last := e.last()
-	if n := len(e.told); n > 0 && e.told[n-1].later() {
+	if n := len(e.answers); n > 0 && e.answers[n-1].later() {
 		last = nil // the state may have changed since
 	}
 	switch {

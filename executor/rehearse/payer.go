@@ -186,15 +186,15 @@ func (p *payers) settle(ctx context.Context, v *play, steps ...step) error {
 
 // ask sends a settlement until it has a final answer.
 func (p *payers) ask(ctx context.Context, v *play, s *step) error {
-	said, client := api.Settlement{Payment: s.payment}, p.buyers
+	settlement, client := api.Settlement{Payment: s.payment}, p.buyers
 	switch s.how {
 	case api.Cancel:
-		said.Who, said.Reason = v.claim.User, "a rehearsal's buyer has changed her mind"
+		settlement.Who, settlement.Reason = v.claim.User, "a rehearsal's buyer has changed her mind"
 	case api.Refund:
-		said.Who, said.Reason, client = "rehearsal", "a rehearsal's buyer has returned it", p.operator
+		settlement.Who, settlement.Reason, client = "rehearsal", "a rehearsal's buyer has returned it", p.operator
 	}
 	s.began = p.Clock()
-	a, err := client.Settle(ctx, v.claim.ID, s.how, said)
+	a, err := client.Settle(ctx, v.claim.ID, s.how, settlement)
 	s.ended = p.Clock()
 	if s.reply, err = replyOf(ctx, fmt.Sprintf("%s of claim %s", s.how, v.claim.ID), &a, err); err == nil && s.status != http.StatusOK {
 		s.refundDue = a.Problem().RefundDue
@@ -260,7 +260,7 @@ func (d *drive) released(ctx context.Context) (held int64, err error) {
 	if err := d.waitFor(ctx, d.lastRelease()); err != nil {
 		return 0, err
 	}
-	const look = 20 * time.Millisecond
+	const interval = 20 * time.Millisecond
 	for end := d.Clock().Mono + d.Patience; ; {
 		sale, err := d.payers.buyers.Status(ctx)
 		switch {
@@ -271,7 +271,7 @@ func (d *drive) released(ctx context.Context) (held int64, err error) {
 		case d.Clock().Mono > end:
 			return sale.Held, err
 		}
-		if err := d.Sleep(ctx, look); err != nil {
+		if err := d.Sleep(ctx, interval); err != nil {
 			return 0, err
 		}
 	}

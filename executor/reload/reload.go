@@ -52,16 +52,16 @@ type Keeper struct {
 	server Server
 	log    *slog.Logger
 	why    func(error) Lack
-	told   map[string]string // last logged message by sale; "" is the files
+	logged map[string]string // last logged message by sale; "" is the files
 	seen   map[string][]byte // last seen declaration by sale, as JSON
 	newest map[string]uint64 // newest known generation that serves a sale
-	lacks  map[string]Lack   // declared sales that are not served, as of the last look
+	lacks  map[string]Lack   // declared sales that are not served, as of the last Update
 }
 
 // New returns a Keeper of a server that serves no sale yet. why converts an error of Prepare into a
 // message for operators.
 func New(server Server, log *slog.Logger, why func(error) Lack) *Keeper {
-	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), newest: make(map[string]uint64), lacks: make(map[string]Lack)}
+	return &Keeper{server: server, log: log, why: why, logged: make(map[string]string), seen: make(map[string][]byte), newest: make(map[string]uint64), lacks: make(map[string]Lack)}
 }
 
 // AddDeclared records a sale declared at the start of the server. err is the reason why it cannot be
@@ -72,20 +72,20 @@ func (k *Keeper) AddDeclared(sale spec.Sale, err error) {
 	}
 }
 
-// Lacks returns the declared sales that are not served, by name, as of the last look.
+// Lacks returns the declared sales that are not served, by name, as of the last Update.
 func (k *Keeper) Lacks() map[string]Lack { return maps.Clone(k.lacks) }
 
 // Update processes the current content of the files, or the error of reading them. It compares a
-// served sale with its file if either has changed, or if asked is set.
-func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked bool) {
-	if asked {
-		clear(k.told)
+// served sale with its file if either has changed, or if forced is set.
+func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, forced bool) {
+	if forced {
+		clear(k.logged)
 	}
 	if err != nil {
-		k.tell("", "the sale files cannot be read; serving continues unchanged", err.Error())
+		k.warn("", "the sale files cannot be read; serving continues unchanged", err.Error())
 		return
 	}
-	delete(k.told, "")
+	delete(k.logged, "")
 	clear(k.lacks)
 	served := k.server.Served()
 	for _, sale := range sales {
@@ -96,7 +96,7 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked
 			if is.Over && sale.Run > is.Run { // once applied, the run starts without a look
 				k.lacking(sale, Lack{Why: fmt.Sprintf("run %d is not applied yet, and run %d has ended", sale.Run, is.Run), Absent: true})
 			}
-			if changed := k.changed(sale); k.applied(sale.Name, is.Generation) || changed || asked {
+			if changed := k.changed(sale); k.applied(sale.Name, is.Generation) || changed || forced {
 				if err := k.server.Compare(ctx, sale); err != nil {
 					k.log.Warn("the file cannot be compared with the applied declaration", "sale", sale.Name, "why", err)
 				}
@@ -106,10 +106,10 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked
 		begin, err := k.server.Prepare(ctx, sale)
 		if err != nil {
 			k.lacking(sale, k.why(err))
-			k.tell(sale.Name, "a declared sale cannot be served yet", err.Error())
+			k.warn(sale.Name, "a declared sale cannot be served yet", err.Error())
 			continue
 		}
-		delete(k.told, sale.Name)
+		delete(k.logged, sale.Name)
 		k.changed(sale)
 		begin()
 		k.log.Info("this process serves a sale from now on", "sale", sale.Name)
@@ -121,12 +121,12 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked
 		case declared || is.Over && !is.Destroyed: // it is about to be destroyed
 		case is.Destroyed:
 			k.server.Drop(name)
-			delete(k.told, name)
+			delete(k.logged, name)
 			delete(k.seen, name)
 			delete(k.newest, name)
 			k.log.Info("the sale is destroyed, and no file declares it: serving ends", "sale", name)
 		default:
-			k.tell(name, "no file declares the sale any more; serving continues", "a file may be missing by mistake")
+			k.warn(name, "no file declares the sale any more; serving continues", "a file may be missing by mistake")
 		}
 	}
 }
@@ -152,12 +152,12 @@ func (k *Keeper) applied(sale string, generation uint64) bool {
 	return before != 0 && generation > before
 }
 
-// tell logs a message about a sale unless it was the last one logged.
-func (k *Keeper) tell(sale, what, why string) {
-	if k.told[sale] == what+why {
+// warn logs a message about a sale unless it was the last one logged.
+func (k *Keeper) warn(sale, what, why string) {
+	if k.logged[sale] == what+why {
 		return
 	}
-	k.told[sale] = what + why
+	k.logged[sale] = what + why
 	attrs := []any{"why", why}
 	if sale != "" {
 		attrs = append(attrs, "sale", sale)

@@ -94,7 +94,7 @@ type Claim struct {
 	Packets *spec.Packets
 
 	// Payloads is what the units are, nil where they are numbers or are not published yet.
-	// Undelivered says that it could not be read. They are set in what Service returns.
+	// Undelivered means that they could not be read. They are set in what Service returns.
 	Payloads    []payload.Fields
 	Undelivered bool
 }

@@ -72,7 +72,7 @@ type Forwarding struct {
 	cancel atomic.Pointer[func(*Ticket)] // see OnCancel; nil: it was not forwarded
 }
 
-// OnCancel records that the ticket was forwarded: cancel is called if its requester goes.
+// OnCancel records that the ticket was forwarded: cancel is called if its requester stops waiting.
 func (f *Forwarding) OnCancel(cancel *func(*Ticket)) { f.cancel.Store(cancel) }
 
 // Held reports whether the ticket has a holder. A ticket that came without a key has none.

@@ -156,7 +156,7 @@ type Doubts struct {
 	shards map[int]map[requestKey]struct{}
 }
 
-// AnyKey stands for all requests of a user. A request that has no key of its own gets
+// AnyKey denotes all requests of a user. A request that has no key of its own gets
 // one that nobody else has, so that none is known by this one.
 const AnyKey = ""
 

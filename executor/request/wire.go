@@ -128,7 +128,7 @@ func RequestOf(m *streampb.Request) (r Request, ok bool) {
 	return r, true
 }
 
-// pageOf returns the page that a look-up requests.
+// pageOf returns the page that a query requests.
 func pageOf(m interface {
 	GetBefore() string
 	GetLimit() uint32

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"slices"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/ledger"
@@ -38,9 +37,9 @@ const maxNamedUnits = api.MaxQuantity
 // notFound returns the answer to a claim whose chosen units no shard has.
 func notFound(t *request.Ticket) request.Answer {
 	if t.Adjacent {
-		return request.Answer{Outcome: api.NotAdjacent, RetryAfter: time.Second}
+		return request.Refusal(api.NotAdjacent)
 	}
-	return request.Answer{Outcome: api.UnitsTaken, RetryAfter: time.Second}
+	return request.Refusal(api.UnitsTaken)
 }
 
 // mayFind reports whether another shard may have the units that a claim chooses and this shard lacks.

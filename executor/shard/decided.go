@@ -39,7 +39,7 @@ const overUnpaid = "The user has as many cancelled and expired claims as spec.pa
 func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) request.Answer {
 	switch why {
 	case ledger.RefusedPaused:
-		return request.Answer{Outcome: api.Paused, RetryAfter: time.Second}
+		return request.Refusal(api.Paused)
 	case ledger.RefusedNotYet:
 		opens := time.UnixMicro(s.Settings().GetOpensAtUs())
 		return request.Answer{Outcome: api.NotOpen, OpensAt: opens, RetryAfter: opens.Sub(now.Wall)}

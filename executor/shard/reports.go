@@ -35,14 +35,14 @@ func (b *SaleTotals) Measured(shard int, l Load) {
 // peers.
 func (b *SaleTotals) Changed() bool { return b.changed.Load() }
 
-// worthReporting reports whether peers need the totals t soon, and not only with the next message; told
+// worthReporting reports whether peers need the totals t soon, and not only with the next message; reported
 // are the totals last reported. Peers use them when one of their shards is short of units: whether this
 // shard has some, and roughly how many; if few, exactly how many. A shard that has none left always
 // counts, for all may be sold.
-func worthReporting(told, t ledger.Totals) bool {
+func worthReporting(reported, t ledger.Totals) bool {
 	const few = 16
-	return t.Available == 0 || t.Available != told.Available && min(t.Available, told.Available) < few || t.Available < told.Available/2 || t.Available/2 > told.Available ||
-		(t.InFlight == 0) != (told.InFlight == 0) || t.Epoch != told.Epoch || t.Generation != told.Generation || t.Limit != told.Limit
+	return t.Available == 0 || t.Available != reported.Available && min(t.Available, reported.Available) < few || t.Available < reported.Available/2 || t.Available/2 > reported.Available ||
+		(t.InFlight == 0) != (reported.InFlight == 0) || t.Epoch != reported.Epoch || t.Generation != reported.Generation || t.Limit != reported.Limit
 }
 
 // Reported records that reports are about to be sent to peers.
@@ -55,18 +55,18 @@ func (b *SaleTotals) Reported() {
 	}
 }
 
-// Reports returns the reports of this process's shards that have changed since the slots in told, which
-// it updates; all of them if told is empty.
-func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
+// Reports returns the reports of this process's shards that have changed since the slots in sent, which
+// it updates; all of them if sent is empty.
+func (b *SaleTotals) Reports(sent map[int]uint64) (all []Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.shards {
 		s := &b.shards[i]
-		next, ok := told[i]
+		next, ok := sent[i]
 		if !s.owned || s.Next == 0 || ok && next == s.Next {
 			continue
 		}
-		told[i] = s.Next
+		sent[i] = s.Next
 		all = append(all, s.Report)
 	}
 	return all
@@ -135,7 +135,7 @@ func (b *SaleTotals) isQueried(now clock.Now) bool {
 	return now.Mono < time.Duration(b.queriedUntil.Load())
 }
 
-// Due returns the monotonic time from which there is News or a proof is due; 0: not before Notify is
+// Due returns the monotonic time from which Changed is true or a proof is due; 0: not before Notify is
 // called.
 func (b *SaleTotals) Due(now clock.Now) time.Duration {
 	if b.Changed() {

@@ -159,10 +159,10 @@ func (b *SaleTotals) release() (first time.Time) {
 }
 
 // setShort records whether claims wait on a shard for units.
-func (b *SaleTotals) setShort(shard int, units bool) {
+func (b *SaleTotals) setShort(shard int, short bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.shards[shard].short = units
+	b.shards[shard].short = short
 }
 
 // unitRequest is a shard's request for units of another.

@@ -28,7 +28,7 @@
 // # How a shard is run
 //
 // The sequencer is a step machine: events, which are values (event.go), change it. Act (act.go)
-// returns the calls that it needs; the goroutine that runs the shard makes them, and their
+// passes on the calls that it needs; the goroutine that runs the shard makes them, and their
 // replies become events. A shard whose units are in a list has a listEngine in its sequencer and a
 // NodeQueue beside its inbox.
 //
@@ -86,7 +86,7 @@ type Shard struct {
 	observeWait func(time.Duration)
 	node        int
 
-	answeredCount int // requests that replies of the store have answered; see Answered
+	answeredCount int // requests that replies of the store have answered; see TakeAnsweredCount
 }
 
 // New returns a shard whose first Act begins to read its log.

@@ -11,7 +11,7 @@ import (
 // A transfer moves units from a shard that has some to one that is short: the
 // source appends Out, the destination In, the source Ack. The short shard plans for
 // all that its claims lack, and requests it of as few shards as have it, each for
-// its part (Want). The source sends that much, and at least half of what it can
+// its part (a Want). The source sends that much, and at least half of what it can
 // spare, for later claims; or it replies that it has none. A shard that is
 // short itself gives only to a lower-numbered one. Otherwise two of them would swap
 // units for ever.
@@ -30,11 +30,11 @@ import (
 type Message struct {
 	Kind     MessageKind
 	From, To int
-	Lacks    int64        // Want: how many units From lacks for claims that do not choose
-	Run      int64        `json:",omitempty"` // for want: number of adjacent units that from lacks; 0: none
-	Units    ledger.Units `json:",omitempty"` // Want: the named units that From lacks; Sent: the units of the transfer; received: the same, but only inside the receiving shard
-	Transfer uint64       // for sent and received: number of the transfer
-	Request  uint64       `json:",omitempty"` // Want: its number, from 1; none and Sent: number of the Want that they answer; 0: they answer none, or it is unknown
+	Lacks    int64        // of Want: number of units that From lacks for claims that do not choose them
+	Run      int64        `json:",omitempty"` // of Want: number of adjacent units that From lacks; 0: none
+	Units    ledger.Units `json:",omitempty"` // of Want: the named units that From lacks; of Sent: the units of the transfer; of received: the same, but only inside the receiving shard
+	Transfer uint64       // of Sent and received: number of the transfer
+	Request  uint64       `json:",omitempty"` // of Want: its number, from 1; of none and Sent: number of the Want that they answer; 0: they answer none, or it is unknown
 }
 
 // Valid reports whether the fields of a message are possible in a sale with that many shards. It checks
@@ -78,8 +78,9 @@ type transfers struct {
 	firstSilent   uint64        // lowest number of a unitRequest that got no reply in time, since denied was last cleared; 0: none
 	maxNamed      int           // most units that are requested by number
 
-	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
-	resendAt time.Duration // when to resend transfers
+	// resendAt is the monotonic time of the next resending of transfers; 0: none is scheduled. Neither other
+	// messages nor answered requests delay it.
+	resendAt time.Duration
 }
 
 // ReplyTimeout is how long a shard waits for the reply to a message. Then it records the other shard as
@@ -115,14 +116,14 @@ func (x *transfers) handle(m Message) {
 // recordDenial records that a shard has no units to spare, or did not reply in time. number is that of the
 // unitRequest; 0: unknown, any request to the shard. A denial of a request that has ended has no effect.
 func (x *transfers) recordDenial(shard int, number uint64) {
-	r, asked := x.takeRequest(shard, number)
+	r, found := x.takeRequest(shard, number)
 	switch {
-	case asked:
+	case found:
 		x.recordSearch(r, nil)
 	case number != 0:
 		return // a later request was sent since, or the shard has sent units
 	}
-	if !asked || r.units > 0 {
+	if !found || r.units > 0 {
 		x.denied[shard] = true
 	}
 	x.requests.retryAll()
@@ -135,7 +136,7 @@ func (x *transfers) clearDenials() {
 }
 
 // takeRequest removes and returns the request with that number to a shard; number 0: any request to it.
-func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, asked bool) {
+func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, found bool) {
 	i := slices.IndexFunc(x.unitRequests, func(r unitRequest) bool { return r.shard == shard && (number == 0 || r.number == number) })
 	if i < 0 {
 		return unitRequest{}, false
@@ -223,16 +224,16 @@ func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
 // transfersLogged sends the messages of transfers that are now in the log, and returns the units received.
 func (x *transfers) transfersLogged() (came []ledger.Units) {
 	for _, m := range x.drafted {
-		told := m
+		out := m
 		if m.Kind == received {
-			told.Units = nil // they may be many, and the other shard has them in its log
+			out.Units = nil // they may be many, and the other shard has them in its log
 		}
-		x.send(told)
+		x.send(out)
 		if m.Kind == received {
 			came = append(came, m.Units)
 			x.clearDenials()
-			switch r, asked := x.takeRequest(m.To, m.Request); {
-			case !asked:
+			switch r, found := x.takeRequest(m.To, m.Request); {
+			case !found:
 			case m.Request == 0:
 				x.retrySearch(r)
 			default:
@@ -245,7 +246,7 @@ func (x *transfers) transfersLogged() (came []ledger.Units) {
 }
 
 // restore restores the messages that a failed commit was to answer. A newer request of a shard replaces
-// its older one: the older asked for no more than the shard still lacks.
+// its older one: the older requested no more than the shard still lacks.
 func (x *transfers) restore() {
 	for _, m := range x.answering {
 		if m.Kind != Want || !slices.ContainsFunc(x.wants, func(w Message) bool { return w.From == m.From }) {

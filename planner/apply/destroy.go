@@ -396,8 +396,8 @@ func (t *teardown) forgetLists() {
 	})
 }
 
-// forgetFrom removes the lists from a node, one after the other. Each node is asked for all
-// lists: an earlier declaration may have named the nodes in another order.
+// forgetFrom removes the lists from a node, one after the other. It tries all lists
+// on each node: an earlier declaration may have named the nodes in another order.
 func (t *teardown) forgetFrom(node int) (all bool) {
 	for shard, try := 0, 1; shard < t.x.sale.Shards(); {
 		forget := func(ctx context.Context, node lists.Node) error { return node.Forget(ctx, t.x.list(shard)) }

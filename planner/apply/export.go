@@ -194,7 +194,8 @@ func ReadManifest(export string) ([]byte, error) {
 	return says, nil
 }
 
-// WriteManifest writes the manifest of an export and replaces an older one.
+// WriteManifest writes the manifest of an export and replaces an older one. A manifest has the
+// digest of the export, so that a recipient of both can verify the export with sha256sum -c.
 func WriteManifest(export string, digest []byte) error {
 	return exporter{(*os.File).Sync}.manifest(export, digest)
 }
@@ -215,9 +216,6 @@ func (x exporter) manifest(export string, digest []byte) error {
 	}
 	return nil
 }
-
-// A manifest records the digest of an export beside it, so that a recipient of both can verify
-// the export with sha256sum -c.
 
 // Remember stores what users bought in a run of a sale, for the rules of later sales. It may
 // receive the same buyers again. Without buyers it only returns the error that storing would

@@ -25,12 +25,12 @@ import (
 // other tasks returns control to the event, and one task runs at a time. The machine never
 // blocks and has no clock or I/O. The same events give the same calls.
 type Core struct {
-	Now     clock.Now
-	Calls   []calls.Call // to make
-	timers  []timer      // by time, then by order of registration
-	tasks   []*task      // that have not ended
-	running *task
-	heir    func() // job that replaces the present one
+	Now       clock.Now
+	Calls     []calls.Call // to make
+	timers    []timer      // by time, then by order of registration
+	tasks     []*task      // that have not ended
+	running   *task
+	successor func() // job that replaces the present one
 
 	Over    bool
 	Err     error // why the machine failed, if it did
@@ -84,9 +84,9 @@ func (c *Core) Step(now clock.Now, event func()) {
 	}
 	c.Now = now
 	event()
-	for c.heir != nil && !c.Over {
-		job := c.heir
-		c.heir = nil
+	for c.successor != nil && !c.Over {
+		job := c.successor
+		c.successor = nil
 		c.drop()
 		c.Start(job)
 	}
@@ -116,7 +116,7 @@ func (c *Core) Start(job func()) {
 // Become replaces the job by another. All tasks end, pending calls are still made, and their
 // replies are ignored.
 func (c *Core) Become(job func()) {
-	c.heir = job
+	c.successor = job
 	panic(unwound{})
 }
 
@@ -167,7 +167,7 @@ func (c *Core) resume(t *task) {
 	if !waits {
 		c.tasks = slices.DeleteFunc(c.tasks, func(other *task) bool { return other == t })
 	}
-	if by != nil && (c.Over || c.heir != nil) {
+	if by != nil && (c.Over || c.successor != nil) {
 		panic(unwound{})
 	}
 }
@@ -250,7 +250,7 @@ func (c *Core) Wake() time.Duration {
 // Tick resumes the tasks that are due.
 func (c *Core) Tick(now clock.Now) {
 	c.Step(now, func() {
-		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.Over && c.heir == nil {
+		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.Over && c.successor == nil {
 			first := c.timers[0]
 			c.timers = c.timers[1:]
 			first.then()

@@ -73,7 +73,7 @@ func (t *Log) run(do ledger.Do) ledger.Event {
 				return r, r.Err
 			})
 			r.Err = err
-			t.bear(request.Kind, err)
+			t.checkCall(request.Kind, err)
 			do = t.Writer.Done(c.Now, r)
 			t.count(r)
 			if t.Ends != nil {
@@ -101,10 +101,10 @@ func (t *Log) count(r ledger.Reply) {
 	}
 }
 
-// bear fails if a failed call is not to be repeated. A Writer retries for ever, which is right
+// checkCall fails if a failed call is not to be repeated. A Writer retries for ever, which is right
 // for a server. A person must learn that the disk is full, and at once that reads or writes
 // are not permitted. For a log that is only read, idle bounds other failures.
-func (t *Log) bear(kind ledger.RequestKind, err error) {
+func (t *Log) checkCall(kind ledger.RequestKind, err error) {
 	now := max(t.Core.Now.Mono, 1)
 	switch {
 	case err == nil || errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrTooLarge):

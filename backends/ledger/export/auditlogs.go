@@ -231,13 +231,13 @@ func (x *fileAudit) payloadsOf(line Claim, c ledger.Claim) []map[string]string {
 	if x.reader == nil {
 		return line.Payloads
 	}
-	told, err := x.reader.OfClaim(context.Background(), c)
+	values, err := x.reader.OfClaim(context.Background(), c)
 	if err != nil {
 		x.at("the payloads of claim %s: %v", line.Claim, err)
 		return line.Payloads
 	}
 	var all []map[string]string
-	for _, p := range told {
+	for _, p := range values {
 		all = append(all, p.Map())
 	}
 	return all

@@ -75,7 +75,7 @@ func (x *fileAudit) differs(what string, want []byte, source string) {
 	is, should := fields(x.line), fields(want)
 	names := maps.Clone(is)
 	maps.Copy(names, should)
-	told := false
+	found := false
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		switch a, b := is[name], should[name]; {
 		case a == b:
@@ -87,9 +87,9 @@ func (x *fileAudit) differs(what string, want []byte, source string) {
 		default:
 			x.at("%s has %s %s, %s %s", what, name, a, source, b)
 		}
-		told = true
+		found = true
 	}
-	if !told {
+	if !found {
 		x.at("%s does not have the form that salectl writes", what)
 	}
 }

@@ -221,11 +221,11 @@ func (x *ofSale) header(sale, uid string, shards []*ledger.State) Header {
 // claim returns the line of a claim, with the payloads of its units.
 func (x *ofSale) claim(ctx context.Context, payloads *payload.Reader, sale string, shard int, c ledger.Claim) (Claim, error) {
 	line := x.claimLine(sale, shard, c)
-	told, err := payloads.OfClaim(ctx, c)
+	values, err := payloads.OfClaim(ctx, c)
 	if err != nil {
 		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
 	}
-	for _, p := range told {
+	for _, p := range values {
 		line.Payloads = append(line.Payloads, p.Map())
 	}
 	return line, nil

@@ -141,7 +141,7 @@ func TestReplyBytesOfPages(t *testing.T) {
 			t.Errorf("a claim with %d refunds due has %d bytes, %d are reserved", limit, size, reserved)
 		}
 	}
-	// A page of claims has shard.PageBytes: see links.TestPages.
+	// A page of claims has request.PageBytes: see peers.TestPages.
 	if size, reserved := request.PageBytes+sizeOf(executor.Claim{}), likelySize(&executor.Request{Query: &executor.Query{User: "u"}}); size > reserved {
 		t.Errorf("a page has %d bytes, %d are reserved", size, reserved)
 	}

@@ -24,7 +24,7 @@ func (stream *stream) serveClient(body io.Reader) {
 	c := &client{stream: stream, grant: stream.grant}
 	err := stream.receive(body, c.take)
 	if err == io.ErrUnexpectedEOF {
-		stream.say(0, wire.Malformed("the stream ends within a message"))
+		stream.sendProblem(0, wire.Malformed("the stream ends within a message"))
 		err = nil
 	}
 	stream.end(err)
@@ -36,10 +36,10 @@ func (client *client) take(message []byte, now time.Duration) bool {
 	m, f := client.codec.decode(message)
 	switch {
 	case f != nil:
-		client.say(m.id, f)
+		client.sendProblem(m.id, f)
 		return m.id != 0
 	case m.id == 0:
-		client.say(0, wire.Malformed("id: missing; each request has one, from 1"))
+		client.sendProblem(0, wire.Malformed("id: missing; each request has one, from 1"))
 		return false
 	case !client.opened:
 		client.config.AwaitOpened(client.ctx)
@@ -52,10 +52,10 @@ func (client *client) take(message []byte, now time.Duration) bool {
 	switch missing := client.grant.May(right); {
 	case missing == nil:
 	case missing.Scope != "":
-		client.say(m.id, missing)
+		client.sendProblem(m.id, missing)
 		return true
 	default: // the token is no longer valid
-		client.say(0, missing)
+		client.sendProblem(0, missing)
 		return false
 	}
 	if m.cancel {
@@ -104,7 +104,7 @@ func (client *client) begin(m *message) (u *inflight, ok bool) {
 	if _, used := s.requests.open[m.id]; used {
 		s.requests.holdLocked(-size)
 		s.mu.Unlock()
-		s.say(m.id, wire.NewProblem(http.StatusConflict, "id: another request with it is under way; give each its own until it is answered."))
+		s.sendProblem(m.id, wire.NewProblem(http.StatusConflict, "id: another request with it is under way; give each its own until it is answered."))
 		return nil, true
 	}
 	if last := len(s.requests.spare) - 1; last >= 0 {

@@ -91,7 +91,7 @@ func (codec *lines) decode(line []byte) (*message, *wire.Problem) {
 	return m, f
 }
 
-// parse parses the value of a field that says what a request asks for.
+// parse parses the value of the field that has the content of a request.
 func (message *message) parse(parser *wire.Parser, field []byte) (f *wire.Problem) {
 	switch string(field) {
 	case "claim":

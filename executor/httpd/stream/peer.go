@@ -47,14 +47,14 @@ func (stream *stream) servePeer(body io.Reader) {
 func (link *link) take(message []byte, _ time.Duration) bool {
 	r, err := new(streampb.Decoder).Request(message)
 	if err != nil {
-		link.say(0, wire.Malformed("%v", err))
+		link.sendProblem(0, wire.Malformed("%v", err))
 		return false
 	}
 	link.awaitRoom()
 	hello, ok := r.Asks.(*streampb.Request_Hello)
 	switch {
 	case link.handle == nil && !ok:
-		link.say(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
+		link.sendProblem(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
 		return false
 	case link.handle == nil:
 		link.handle, link.gone = link.config.Peers.Accept(link.sale.Sale(), hello.Hello, link.send)
@@ -64,7 +64,7 @@ func (link *link) take(message []byte, _ time.Duration) bool {
 		return true
 	}
 	if missing := link.grant.May(access.MayOperate); missing != nil {
-		link.say(0, missing)
+		link.sendProblem(0, missing)
 		return false
 	}
 	return link.handle(r)

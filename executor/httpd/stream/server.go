@@ -152,8 +152,8 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	<-written
 }
 
-// GoAway tells the clients of a sale, which is Removed, that the server goes away. With nil it tells all
-// clients, also those that come later.
+// GoAway sends going_away to the clients of a sale, which is Removed. With nil it sends it to all
+// clients, also to those that connect later.
 func (server *Server) GoAway(sale Sale) {
 	server.mu.Lock()
 	defer server.mu.Unlock()

@@ -218,7 +218,7 @@ func (stream *stream) checkTokenLocked(now time.Duration) {
 }
 
 // receive passes on messages, with the time at which they were read, until there are no more or take
-// returns false. It returns nil if the stream has ended as it should, also since the server goes away;
+// returns false. It returns nil if the stream has ended as it should, also since the server shuts down;
 // io.ErrUnexpectedEOF if it has ended within a message; and else why it is broken.
 func (stream *stream) receive(body io.Reader, take func(message []byte, now time.Duration) bool) error {
 	buf, n := make([]byte, 32<<10), 0
@@ -230,7 +230,7 @@ func (stream *stream) receive(body io.Reader, take func(message []byte, now time
 		for {
 			message, after, f := stream.codec.next(rest)
 			if f != nil {
-				stream.say(0, f)
+				stream.sendProblem(0, f)
 				return nil
 			}
 			if message == nil {
@@ -255,15 +255,15 @@ func (stream *stream) receive(body io.Reader, take func(message []byte, now time
 	}
 }
 
-// hasLeft reports whether reading has ended because the server goes away.
+// hasLeft reports whether reading has ended because the server shuts down.
 func (stream *stream) hasLeft(err error) bool {
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
 	return stream.late && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// say sends a problem of a request, or with id 0 of the stream.
-func (stream *stream) say(id uint64, p *wire.Problem) {
+// sendProblem sends a problem of a request, or with id 0 of the stream.
+func (stream *stream) sendProblem(id uint64, p *wire.Problem) {
 	stream.awaitRoom() // the client may send faults and read nothing
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
