@@ -27,7 +27,7 @@ func TestAuditOfTamperedManifest(t *testing.T) {
 		return string(b)
 	}
 	const (
-		altered = `export.ndjson.sha256 says the SHA-256 `
+		altered = `export.ndjson.sha256 has the SHA-256 `
 		none    = `export.ndjson.sha256 exists, and is not a manifest of `
 		beside  = `; its manifest was compared with it`
 	)

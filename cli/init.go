@@ -101,7 +101,7 @@ func (p *program) askInit(ctx context.Context, o *initOptions) error {
 		return nil
 	}
 	if !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err) {
-		return misused(o.c, "--%s is missing, and there is no terminal to ask on", missing)
+		return misused(o.c, "--%s is missing; without a terminal, init needs it as a flag", missing)
 	}
 	if o.sale.Name == "" {
 		name, err := p.askLine(ctx, "Name of the sale, such as movie-tickets: ")

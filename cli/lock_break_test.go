@@ -69,13 +69,13 @@ func TestLockListWithServersAway(t *testing.T) {
 		}
 	}
 	w.nodes[1].Kill()
-	if got := w.list(); !strings.Contains(strings.Join(got.Warnings, "\n"), "1 of 3 lock nodes could be asked") {
+	if got := w.list(); !strings.Contains(strings.Join(got.Warnings, "\n"), "1 of 3 lock nodes answered") {
 		t.Errorf("it warns of %q", got.Warnings)
 	}
 	w.nodes[0].Kill()
 	silent := w.open("lock", "list", "--json")
 	silent.ends(1)
-	if !strings.Contains(silent.out.String(), "0 of 3 lock nodes could be asked") || !strings.Contains(silent.err.String(), "Error: no lock node of tickets answers: ") {
+	if !strings.Contains(silent.out.String(), "0 of 3 lock nodes answered") || !strings.Contains(silent.err.String(), "Error: no lock node of tickets answers: ") {
 		t.Errorf("without any lock node it says %s and %s", &silent.out, &silent.err)
 	}
 }
@@ -115,7 +115,7 @@ func TestLockBreakRemovesOnlyWhatWasShown(t *testing.T) {
 			tty.person.WriteString("yes\n")
 			got := <-code
 			if name == "renewed" {
-				tty.await("The lock was renewed while the question was open, so somebody is alive: end that process, or run this again with --yes")
+				tty.await("The lock was renewed while the question was open, so somebody is alive: end that process, or repeat the command with --yes")
 			}
 			if got != test.code || !strings.Contains(out.String(), test.says) {
 				t.Errorf("exit code %d, want %d and %q in\n%s", got, test.code, test.says, &out)

@@ -100,7 +100,7 @@ func TestForgedPlanFile(t *testing.T) {
 		}
 	})
 	for _, command := range []string{"show", "apply"} {
-		const want = "the plan is stale: the file and the ledger of sale tickets call for another: shards[0] is "
+		const want = "the plan is stale: the file and the ledger of sale tickets now require another one: shards[0] is "
 		if says := run(5, command, "-f", file, saved); !strings.Contains(says, want) {
 			t.Errorf("%s says %q, want %q in it", command, says, want)
 		}

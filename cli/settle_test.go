@@ -111,8 +111,8 @@ func TestSettleTellsWhatToDo(t *testing.T) {
 		json    string
 	}{
 		"too late":            {[]sellerAnswer{late}, 3, "expired: because\n  The payment bought nothing: pay it back.\n", `"refundDue":true`},
-		"unknown":             {[]sellerAnswer{refused(503, "unknown")}, 7, "It is unknown whether it was done. Run the command again", `"mayBeAccepted":true`},
-		"no answer":           {[]sellerAnswer{{}}, 7, "it is unknown whether it was done\n  Run the command again", `"mayBeAccepted":true,"claim":"1-2-3","error":"`},
+		"unknown":             {[]sellerAnswer{refused(503, "unknown")}, 7, "It is unknown whether it was done. Repeat the command", `"mayBeAccepted":true`},
+		"no answer":           {[]sellerAnswer{{}}, 7, "it is unknown whether it was done\n  Repeat the command", `"mayBeAccepted":true,"claim":"1-2-3","error":"`},
 		"what is no server":   {[]sellerAnswer{{404, "<html>"}}, 1, "; check --server", `"claim":"1-2-3","error":"`},
 		"a token is missing":  {[]sellerAnswer{{401, `{"status":401}`}}, 1, "the bearer token is missing", `"exitCode":1`},
 		"unknown, then known": {[]sellerAnswer{refused(503, "unknown"), late}, 3, "expired: because", `"refundDue":true`},

@@ -137,7 +137,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
 				t.Errorf("server: %+v", s.Server)
 			}
-			if got := served(&saleStatus{Status: s}); !strings.HasSuffix(got, "which does not report how it goes: "+test.want) {
+			if got := served(&saleStatus{Status: s}); !strings.HasSuffix(got, "which does not report the state of the sale: "+test.want) {
 				t.Errorf("it says %q", got)
 			}
 			if got := nodeState(s.Nodes[1]); got != "down now: connection refused" {
@@ -170,8 +170,8 @@ func TestWhoServes(t *testing.T) {
 		want   string
 	}{
 		"an owner":                          {"h:1", answers, 0, "served at h:1"},
-		"an owner that is silent":           {"h:1", silent, 0, "served at h:1, which does not report how it goes: connection refused"},
-		"another is asked, and silent":      {"o:1", silent, 0, "served at o:1; h:1 does not report how it goes: connection refused"},
+		"an owner that is silent":           {"h:1", silent, 0, "served at h:1, which does not report the state of the sale: connection refused"},
+		"another is asked, and silent":      {"o:1", silent, 0, "served at o:1; h:1 does not report the state of the sale: connection refused"},
 		"nobody":                            {"", nil, 0, "no process serves it"},
 		"the last one has gone":             {"", silent, 1, "no process serves it"},
 		"the last one answers":              {"", answers, 2, "no majority of the lock nodes names a server; h:1 answers"},
@@ -400,7 +400,7 @@ func TestHealth(t *testing.T) {
 			change: func(s *current.Status) {
 				s.Server = &current.ServerStatus{Address: "here:1", Error: "no answer within 1s"}
 			},
-			state: healthDegraded, reasons: []string{"the process at here:1 does not report how it goes: no answer within 1s"},
+			state: healthDegraded, reasons: []string{"the process at here:1 does not report the state of the sale: no answer within 1s"},
 		},
 		"a node that the server does not reach": {
 			change: func(s *current.Status) { s.Nodes[0].Server = &current.Seen{Error: "refused"} },
