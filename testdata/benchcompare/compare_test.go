@@ -126,6 +126,10 @@ func BenchmarkClaims(b *testing.B) {
 		`"faster", func(b *testing.B) { b.ReportMetric(1000`, `"faster", func(b *testing.B) { b.ReportMetric(5, "new/s"); b.ReportMetric(1100`,
 		`"broken", func(b *testing.B) {`, `"broken", func(b *testing.B) { b.Fatal("out of order")`,
 	).Replace(benchmarks))
+	if err := os.Mkdir(filepath.Join(folder, "market"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put("market/bench_test.go", benchmarks)
 	return folder
 }
 
@@ -141,7 +145,7 @@ func TestCompare(t *testing.T) {
 		return out.String(), err
 	}
 	claims := func(which string, more ...figure) benchmark {
-		return benchmark{"sale", "Claims/" + which, "3x", append([]figure{{"claims/s", higher}}, more...)}
+		return benchmark{pkg: "sale", name: "Claims/" + which, times: "3x", figures: append([]figure{{"claims/s", higher}}, more...)}
 	}
 	all := []benchmark{claims("same"), claims("slower"), claims("faster", figure{"new/s", higher})}
 	out, err := compare("", all...)
@@ -164,8 +168,13 @@ func TestCompare(t *testing.T) {
 	if out, err := compare("", claims("same", figure{"gone/s", higher})); err == nil || errors.Is(err, errLoss) {
 		t.Errorf("with a figure that the working tree does not report: got %v\n%s", err, out)
 	}
-	if out, err := compare("", benchmark{"sale", "Claims/faster", "3x", []figure{{"new/s", higher}}}); err == nil || errors.Is(err, errLoss) {
+	if out, err := compare("", benchmark{pkg: "sale", name: "Claims/faster", times: "3x", figures: []figure{{"new/s", higher}}}); err == nil || errors.Is(err, errLoss) {
 		t.Errorf("with nothing that the commit reports: got %v\n%s", err, out)
+	}
+	moved := claims("same")
+	moved.pkg, moved.former = "market", "sale"
+	if out, err := compare("", moved); err != nil || !strings.Contains(out, "Claims/same ") {
+		t.Errorf("with a benchmark of a folder that has moved: got %v\n%s", err, out)
 	}
 	if out, err := compare("", claims("broken")); err == nil || !strings.Contains(err.Error(), "out of order") {
 		t.Errorf("with one that fails: got %v\n%s", err, out)

@@ -48,13 +48,13 @@ func openSides(ctx context.Context, folder, base string, list []benchmark) (_ *s
 	if _, err := command(ctx, s.repository, "git", "worktree", "add", "--detach", s.base.tree, base); err != nil {
 		return nil, err
 	}
-	var packages []string
-	for _, b := range list {
-		packages = append(packages, "./"+b.pkg)
-	}
-	slices.Sort(packages)
-	packages = slices.Compact(packages)
 	for _, v := range []side{s.base, s.now} {
+		var packages []string
+		for _, b := range list {
+			packages = append(packages, "./"+v.folder(b))
+		}
+		slices.Sort(packages)
+		packages = slices.Compact(packages)
 		say("building the test programs of %s", v.tree)
 		build := append([]string{"test", "-c", "-o", v.programs + "/"}, packages...)
 		if _, err := command(ctx, v.tree, "go", build...); err != nil {
@@ -87,10 +87,19 @@ func (s *sides) pair(ctx context.Context, b benchmark, nowFirst bool) (base, now
 	return base, now, err
 }
 
+// folder returns the folder of a benchmark in this version.
+func (v side) folder(b benchmark) string {
+	if _, err := os.Stat(filepath.Join(v.tree, b.pkg)); err != nil && b.former != "" {
+		return b.former
+	}
+	return b.pkg
+}
+
 // run runs one benchmark once, in the folder in which `go test` would.
 func (v side) run(ctx context.Context, b benchmark) (result, error) {
-	program := filepath.Join(v.programs, filepath.Base(b.pkg)+".test")
-	out, err := command(ctx, filepath.Join(v.tree, b.pkg), program,
+	folder := v.folder(b)
+	program := filepath.Join(v.programs, filepath.Base(folder)+".test")
+	out, err := command(ctx, filepath.Join(v.tree, folder), program,
 		"-test.run", "^$", "-test.bench", exactly(b.name), "-test.benchtime", b.times, "-test.timeout", "5m")
 	if err != nil {
 		return nil, err
