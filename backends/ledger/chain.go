@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -46,14 +47,48 @@ func newChain(log string) chain {
 
 // decode decodes the entry of the next slot and checks that it follows.
 func (c *chain) decode(entry []byte) (*pb.Commit, error) {
-	commit := new(pb.Commit)
-	if err := proto.Unmarshal(entry, commit); err != nil {
+	commit, err := decodeCommit(entry)
+	if err != nil {
 		return nil, c.corrupt("does not decode: %v", err)
 	}
 	if !bytes.Equal(commit.GetPrev(), c.hash[:]) {
 		return nil, c.corrupt("does not follow the slot before it: a slot was lost or altered")
 	}
 	return commit, c.follows(commit)
+}
+
+func decodeCommit(entry []byte) (*pb.Commit, error) {
+	commit := new(pb.Commit)
+	if err := commit.UnmarshalVT(entry); err != nil {
+		return nil, err
+	}
+	return commit, checkText(commit)
+}
+
+// checkText returns an error if a string of a commit is not UTF-8. The generated methods of
+// commits do not check it.
+func checkText(commit *pb.Commit) error {
+	for _, op := range commit.GetOps() {
+		valid := true
+		switch kind := op.GetOp().(type) {
+		case *pb.Op_Claim:
+			valid = utf8.ValidString(kind.Claim.GetUser())
+		case *pb.Op_Settle:
+			s := kind.Settle
+			valid = utf8.ValidString(s.GetPayment()) && utf8.ValidString(s.GetWho()) && utf8.ValidString(s.GetReason())
+		case *pb.Op_Payload:
+			valid = utf8.ValidString(kind.Payload.GetKey()) && !slices.ContainsFunc(kind.Payload.GetColumns(), func(column string) bool {
+				return !utf8.ValidString(column)
+			})
+		default: // rare and small; package proto checks strings
+			_, err := proto.Marshal(op)
+			valid = err == nil
+		}
+		if !valid {
+			return errors.New("a text is not UTF-8")
+		}
+	}
+	return nil
 }
 
 func (c *chain) follows(commit *pb.Commit) error {
@@ -103,7 +138,10 @@ func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
 	if !owns(commit) {
 		commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
 	}
-	entry, err := appendCommit(make([]byte, 0, 128+64*len(commit.GetOps())), commit)
+	if err := checkText(commit); err != nil {
+		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
+	}
+	entry, err := commit.MarshalVT()
 	if err != nil {
 		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
 	}

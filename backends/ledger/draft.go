@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -421,7 +419,7 @@ func (d *Draft) Seal() {
 }
 
 func (d *Draft) addOther(op *pb.Op) {
-	d.size += proto.Size(op) + 8
+	d.size += op.SizeVT() + 8
 	d.commit.Ops = append(d.commit.Ops, op)
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -200,7 +198,7 @@ func shardGeneration(p *pb.Planned, shard int) *pb.Generation {
 // have: its entry would be ErrTooLarge, or a shard rejects its change. Once it were in the
 // sale's log, no shard could apply a later one.
 func CheckPlanned(p *pb.Planned) error {
-	if size := proto.Size(p); size > MaxEntry {
+	if size := p.SizeVT(); size > MaxEntry {
 		return fmt.Errorf("%d bytes: %w, which takes %d", size, ErrTooLarge, MaxEntry)
 	}
 	for i := range p.GetShards() {

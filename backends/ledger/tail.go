@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -24,8 +22,8 @@ func (t *Tail) Skip(h Head) { t.next, t.hash, t.timeUs = h.Slot+1, h.Hash, h.Tim
 // the one before, so the caller must know its hash, which Root returns from then on.
 func (t *Tail) SkipTo(next uint64, entry []byte) error {
 	t.next, t.hash = next-1, sha256.Sum256(entry)
-	commit := new(pb.Commit)
-	if err := proto.Unmarshal(entry, commit); err != nil {
+	commit, err := decodeCommit(entry)
+	if err != nil {
 		return t.corrupt("does not decode: %v", err)
 	}
 	t.next, t.timeUs = next, commit.GetTimeUs()

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/protobuf/proto"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -240,7 +239,7 @@ func readSlot(ctx context.Context, logs ledger.Logs, log string, slot uint64) (*
 		return nil, fmt.Errorf("log %s: %w", log, ledger.ErrGone)
 	}
 	commit := new(pb.Commit)
-	if err := proto.Unmarshal(entries[0], commit); err != nil {
+	if err := commit.UnmarshalVT(entries[0]); err != nil {
 		return nil, fmt.Errorf("%w: log %s, slot %d does not decode: %w", ledger.ErrCorrupt, log, slot, err)
 	}
 	op, err := payloadOf(commit)

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -32,8 +34,8 @@ func anySettle(t *rapid.T) *pb.Settle {
 	}
 }
 
-// TestAppendCommit holds the bytes of commits against those that protobuf gives.
-func TestAppendCommit(t *testing.T) {
+// TestCommitBytes compares the bytes of a commit with those of package proto, and decodes them.
+func TestCommitBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &pb.Commit{
 			Writer: rapid.SliceOf(rapid.Byte()).Draw(t, "writer"), Epoch: rapid.Uint64().Draw(t, "epoch"),
@@ -53,22 +55,39 @@ func TestAppendCommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := appendCommit(nil, c)
+		got, err := c.MarshalVT()
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%x, %v, want %x", got, err, want)
+		}
+		if decoded, err := decodeCommit(got); err != nil || !proto.Equal(decoded, c) {
+			t.Fatalf("decoded %v, %v, want %v", decoded, err, c)
 		}
 	})
 }
 
-func TestAppendCommitRefuses(t *testing.T) {
+// A text that is not UTF-8 is neither stored nor accepted from a store.
+func TestTextOfCommits(t *testing.T) {
+	const text = "\xff"
 	for name, op := range map[string]*pb.Op{
-		"user":    {Op: &pb.Op_Claim{Claim: &pb.Claim{User: "\xff"}}},
-		"payment": {Op: &pb.Op_Settle{Settle: &pb.Settle{Payment: "\xff"}}},
-		"name":    {Op: &pb.Op_Settle{Settle: &pb.Settle{Who: "\xff"}}},
-		"reason":  {Op: &pb.Op_Settle{Settle: &pb.Settle{Reason: "\xff"}}},
+		"user":    {Op: &pb.Op_Claim{Claim: &pb.Claim{User: text}}},
+		"payment": {Op: &pb.Op_Settle{Settle: &pb.Settle{Payment: text}}},
+		"name":    {Op: &pb.Op_Settle{Settle: &pb.Settle{Who: text}}},
+		"reason":  {Op: &pb.Op_Settle{Settle: &pb.Settle{Reason: text}}},
+		"key":     {Op: &pb.Op_Payload{Payload: &pb.Payload{Key: text}}},
+		"column":  {Op: &pb.Op_Payload{Payload: &pb.Payload{Columns: []string{"code", text}}}},
+		"address": {Op: &pb.Op_Own{Own: &pb.Own{Address: text}}},
 	} {
-		if b, err := appendCommit(nil, &pb.Commit{Ops: []*pb.Op{op}}); err == nil {
-			t.Errorf("a %s that is no text is stored as %x", name, b)
+		commit := &pb.Commit{Ops: []*pb.Op{op}}
+		c := newChain("test/log")
+		if entry, _, err := c.encode(commit); err == nil {
+			t.Errorf("a %s that is not text is stored as %x", name, entry)
+		}
+		entry, err := commit.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if decoded, err := c.decode(entry); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "not UTF-8") {
+			t.Errorf("a %s that is not text is read as %v, %v", name, decoded, err)
 		}
 	}
 }
@@ -82,8 +101,8 @@ func BenchmarkEncode(b *testing.B) {
 		}}})
 	}
 	for name, encode := range map[string]func() ([]byte, error){
-		"own":   func() ([]byte, error) { return appendCommit(make([]byte, 0, 64*1024), c) },
-		"proto": func() ([]byte, error) { return proto.Marshal(c) },
+		"generated": c.MarshalVT,
+		"proto":     func() ([]byte, error) { return proto.Marshal(c) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
