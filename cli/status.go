@@ -98,9 +98,8 @@ type saleStatus struct {
 	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: nothing to report, or unknown
 
 	// Processes that share the sale, as reported by the queried one; empty: unknown.
-	Processes []api.Process   `json:"processes,omitempty"`
-	Ownership []api.Ownership `json:"ownership,omitempty"` // by shard
-	Moves     []api.Move      `json:"moves,omitempty"`
+	Processes []api.Process `json:"processes,omitempty"`
+	Moves     []api.Move    `json:"moves,omitempty"`
 
 	Problems []api.SaleProblem `json:"problems,omitempty"` // of the queried process
 }

@@ -90,7 +90,7 @@ func (s *saleStatus) know(told api.Sale) {
 	s.SoldOut, s.Draw = told.SoldOut, told.Draw
 	s.OpensAt, s.ClosesAt = timeText(told.OpensAt), timeText(told.ClosesAt)
 	for _, shard := range told.Shards {
-		if s.shard(shard.Shard) == nil {
+		if shard.State == api.ShardStalled && s.shard(shard.Shard) == nil {
 			s.Shards = append(s.Shards, current.ShardStatus{Shard: shard.Shard, Error: current.NotRead})
 		}
 	}

@@ -37,12 +37,13 @@ func TestGetSale(t *testing.T) {
 		},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
-	const want = `{"sale":"movie","uid":"5a1e","phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
-		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z",` +
+	const want = `{"sale":"movie","uid":"5a1e","generation":4,"phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,` +
+		`"opensAt":"2026-11-11T11:00:00Z","perUserLimit":2,"serverTime":"2026-11-11T12:00:00Z",` +
 		`"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},` +
 		`{"name":"b:1","up":false,"since":"2026-11-11T11:59:00Z","error":"connection refused"},` +
 		`{"name":"c:1","up":true,"since":"2026-11-11T12:00:00Z","votesFrom":"2026-11-11T12:00:10Z"}],` +
-		`"shards":[{"shard":1,"since":"2026-11-11T11:59:59Z","error":"too slow"}],` +
+		`"shards":[{"shard":0,"state":"selling","available":11,"held":1,"sold":5},` +
+		`{"shard":1,"state":"stalled","available":20,"since":"2026-11-11T11:59:59Z","error":"too slow"}],` +
 		`"problems":[{"kind":"node_down","level":"warn","subject":"node","where":"b:1","since":"2026-11-11T11:59:00Z","message":"a lock node cannot be used","error":"connection refused"},` +
 		`{"kind":"peer_unreached","level":"warn","subject":"peer","where":"x:1","message":"another process of the sale is not reached: it has died, or the network to it is cut",` +
 		`"remedy":"if it runs, check its --advertise and --token-file, and the network"},` +
@@ -85,7 +86,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 			{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Owner: "x:1"}}, Stall: &executor.Stall{Since: noon, Error: "too slow"}}, {Report: shard.Report{Shard: 1}, Unknown: true},
 		},
 		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Assigned: 1}, {Address: "y:1", Assigned: 1}},
-		Moves:   []api.Move{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
+		Moves:   []api.Move{{Shard: 2, To: "x:1", Stage: api.MoveTakes}},
 
 		Problems: []status.Problem{{Kind: status.Payloads, Why: "no such table"}},
 	}
@@ -98,9 +99,9 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		return strings.TrimSuffix(string(p.Append(nil)), "}") + more + "}"
 	}
 	const known = `,"known":{"nodes":[{"name":"a:1","up":false,"since":"2026-11-11T12:00:00Z","error":"connection refused"}],` +
-		`"shards":[{"shard":0,"since":"2026-11-11T12:00:00Z","error":"too slow"}],` +
+		`"shards":[{"shard":0,"state":"stalled","owner":"x:1","since":"2026-11-11T12:00:00Z","error":"too slow"},{"shard":1,"state":"unknown"}],` +
 		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},{"address":"y:1","state":"serving","up":false,"assigned":1}],` +
-		`"owners":[{"shard":0,"owner":"x:1"}],"moves":[{"shard":1,"to":"x:1","stage":"takes"}],` +
+		`"moves":[{"shard":2,"to":"x:1","stage":"takes"}],` +
 		`"problems":[{"kind":"payloads_unread","level":"warn","message":"payloads of units cannot be read: claims are sold, but buyers must repeat the request to get their payloads","error":"no such table"}]}`
 	for name, c := range map[string]struct {
 		at    http.Handler

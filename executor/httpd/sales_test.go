@@ -35,8 +35,7 @@ func TestGetSales(t *testing.T) {
 		if err := json.Unmarshal([]byte(text(t, do(s, "GET", "/v1/sales/b-movie", "", authorized))), &whole); err != nil {
 			t.Fatal(err)
 		}
-		want := api.SaleSummary{Sale: whole.Sale, UID: whole.UID, Generation: whole.Generation, Phase: whole.Phase, SoldOut: whole.SoldOut,
-			Stock: whole.Stock, Available: whole.Available, Held: whole.Held, Sold: whole.Sold, OpensAt: whole.OpensAt, ClosesAt: whole.ClosesAt}
+		want := whole.SaleSummary
 		if got.Sales[1] != want || want.Stock != 9 || want.Sold != 4 || want.Phase != "open" {
 			t.Errorf("the sale is %+v, alone %+v", got.Sales[1], whole)
 		}

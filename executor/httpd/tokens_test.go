@@ -170,11 +170,11 @@ func TestSaleByRights(t *testing.T) {
 	get := func(h http.Handler, token string) string {
 		return text(t, do(h, "GET", "/v1/sales/movie", "", http.Header{"Authorization": {"Bearer " + token}}))
 	}
-	const want = `{"sale":"movie","uid":"","phase":"open","soldOut":false,"stock":1,"available":0,"held":0,"sold":0,"inFlight":0,"perUserLimit":0,"generation":0,"serverTime":"2026-11-11T12:00:00Z"}`
+	const want = `{"sale":"movie","uid":"","generation":0,"phase":"open","soldOut":false,"stock":1,"available":0,"held":0,"sold":0,"inFlight":0,"perUserLimit":0,"serverTime":"2026-11-11T12:00:00Z"}`
 	if got := get(s, "shop"); got != want {
 		t.Errorf("told is %s\nwant %s", got, want)
 	}
-	if got := get(s, "ops"); !strings.Contains(got, `"nodes":[{"up":true`) || !strings.Contains(got, `"shards":[],"processes":[{"address":"a:1"`) || strings.Contains(got, "redis-1") {
+	if got := get(s, "ops"); !strings.Contains(got, `"nodes":[{"up":true`) || !strings.Contains(got, `"shards":[{"shard":0,"state":"sold-out","owner":"a:1"}],"processes":[{"address":"a:1"`) || strings.Contains(got, "redis-1") {
 		t.Errorf("whoever operates is told %s", got)
 	}
 	if got := get(s.Admin(), ""); !strings.Contains(got, `"nodes":[{"name":"redis-1:6379"`) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/planner"
@@ -60,13 +61,6 @@ type ServerStatus struct {
 	Phase   string `json:"phase,omitempty"` // reported phase, if the ledger cannot be read
 }
 
-// Seen is the state of a server as seen by the process that serves the sale.
-type Seen struct {
-	Up    bool   `json:"up"`
-	Since string `json:"since,omitempty"` // RFC 3339, UTC
-	Error string `json:"error,omitempty"`
-}
-
 // ShardStatus is one shard.
 type ShardStatus struct {
 	Shard int `json:"shard"`
@@ -84,8 +78,8 @@ type ShardStatus struct {
 	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead if the ledger cannot be read
 	// List is the state of the shard's list, nil unless the engine is redis.
 	List *ListStatus `json:"list,omitempty"`
-	// Stalled is set if the serving process cannot append; see Status.Server.
-	Stalled *Seen `json:"stalled,omitempty"`
+	// Server is the shard as seen by the queried process, nil if unknown; see Status.Server.
+	Server *api.Shard `json:"server,omitempty"`
 }
 
 // NotRead is the error of each shard if the ledger cannot be read.
@@ -103,6 +97,9 @@ type ListStatus struct {
 	Error   string `json:"error,omitempty"`
 }
 
+// Stalled reports whether the queried process reports that the shard cannot be written.
+func (s *ShardStatus) Stalled() bool { return s.Server != nil && s.Server.State == api.ShardStalled }
+
 // NodeStatus is one lock node.
 type NodeStatus struct {
 	Name string `json:"name"`
@@ -119,8 +116,8 @@ type NodeStatus struct {
 	Unmarked bool   `json:"unmarked,omitempty"`
 	Unfit    string `json:"unfit,omitempty"` // why the node is unfit
 	Error    string `json:"error,omitempty"`
-	// Server is the state seen by the serving process; see Status.Server.
-	Server *Seen `json:"server,omitempty"`
+	// Server is the node as seen by the queried process, nil if unknown; see Status.Server.
+	Server *api.Node `json:"server,omitempty"`
 }
 
 // ReadStatus reads the status of a sale. A shard or node that cannot be read is included with
