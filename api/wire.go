@@ -143,8 +143,9 @@ type Sale struct {
 	Known
 }
 
-// SaleSummary is a summary of a Sale. If a process cannot read the state of a sale, the Phase
-// is unknown, Outcome is that of a GET of the sale, and the rest is empty.
+// SaleSummary is a summary of a Sale. If a process cannot read the state of a sale, Outcome is
+// that of a GET of the sale, phase and hours are those of the sale's log, or unknown, and the
+// units are zero.
 type SaleSummary struct {
 	Sale       string       `json:"sale"`
 	UID        string       `json:"uid"` // of the run

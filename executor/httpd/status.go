@@ -25,7 +25,7 @@ func (server *Server) getSales(w http.ResponseWriter, r *http.Request, t target)
 	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: server.config.Clock().Wall.UTC()}
 	for _, name := range slices.Sorted(maps.Keys(sales)) {
 		status := sales[name].Status()
-		all.Sales = append(all.Sales, sales[name].publicView(&status).SaleSummary)
+		all.Sales = append(all.Sales, status.View(all.ServerTime).SaleSummary)
 	}
 	wire.WriteJSON(w, http.StatusOK, all)
 }
@@ -35,15 +35,15 @@ func (server *Server) getSales(w http.ResponseWriter, r *http.Request, t target)
 func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
 	sale, admin := t.sale, t.admin
 	status, operates := sale.Status(), t.grant.Rights()&access.MayOperate != 0
-	if status.Away != "" {
-		p := wire.ProblemOf(status.Away)
+	if status.Outcome != "" {
+		p := wire.ProblemOf(status.Outcome)
 		if operates && p.Status == http.StatusServiceUnavailable { // what is known
 			p.Known = sale.operations(&status, admin)
 		}
 		p.Write(w)
 		return
 	}
-	view := sale.publicView(&status)
+	view := status.View(sale.clock().Wall)
 	if operates {
 		view.Known = *sale.operations(&status, admin)
 	}

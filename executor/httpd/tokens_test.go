@@ -99,8 +99,8 @@ func guardedSale() *operated {
 		UserFunc: func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
 		FindFunc: func(executor.ClaimID) (executor.Claim, api.Outcome) { return firstClaim, "" },
 		StatusFunc: func() executor.Status {
-			return executor.Status{Phase: "open", Sells: true, Nodes: []executor.NodeStatus{{Name: "redis-1:6379", Up: true}},
-				Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Owner: "a:1"}}}}, Members: []executor.MemberStatus{{Address: "a:1", Up: true}}}
+			return executor.Status{SaleSummary: api.SaleSummary{Phase: "open"}, Sells: true, Nodes: []executor.NodeStatus{{Node: api.Node{Name: "redis-1:6379", Up: true}}},
+				Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Owner: "a:1"}}}}, Processes: []api.Process{{Address: "a:1", State: "serving", Up: true}}}
 		},
 	}}
 }

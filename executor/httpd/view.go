@@ -11,62 +11,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"salectl/api"
-	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/payments"
 	"salectl/executor/status"
 )
-
-// addHolds adds the holds of a shard to holds.
-func addHolds(holds *api.Holds, shard *executor.ShardStatus) {
-	if next := shard.Release.UTC(); !shard.Release.IsZero() && (holds.NextRelease.IsZero() || next.Before(holds.NextRelease)) {
-		holds.NextRelease = next
-	}
-	o := shard.Outcomes
-	holds.Open += o.OpenHolds
-	holds.Confirmed += o.Confirmed
-	holds.Expired += o.Expired
-	holds.Cancelled += o.Cancelled
-	holds.Refunded += o.Refunded
-	holds.Resold += o.Resold
-	holds.RefundsDue += o.RefundsDue
-}
-
-// publicView returns the part of a sale's state that a token with the right to claim may read.
-func (sale *sale) publicView(status *executor.Status) *api.Sale {
-	now := sale.clock().Wall
-	view := &api.Sale{
-		SaleSummary: api.SaleSummary{
-			Sale: sale.name, UID: status.UID, Generation: status.Generation, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away,
-		},
-		PerUserLimit: status.PerUser, Partial: status.Partial, ServerTime: now.UTC(),
-	}
-	if p := status.RedPacket; p != nil {
-		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total), Commitment: status.Commitment.String()}
-	}
-	if status.Away != "" {
-		return view
-	}
-	view.Phase = ledger.PhaseAt(status.Phase, status.OpensAt, status.ClosesAt, now)
-	view.OpensAt, view.ClosesAt, view.Draw = status.OpensAt.UTC(), status.ClosesAt.UTC(), status.Draw
-	for _, shard := range status.Shards {
-		if shard.Paid {
-			view.Holds = cmp.Or(view.Holds, new(api.Holds))
-			addHolds(view.Holds, &shard)
-		}
-		view.Stock += shard.Limit
-		view.Available += shard.Available
-		view.Held += shard.Held
-		view.Sold += shard.Sold
-		view.InFlight += shard.InFlight
-	}
-	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
-	if view.Phase == ledger.PhaseOpen && !status.Sells {
-		view.Phase = ledger.PhaseStalled
-	}
-	return view
-}
 
 // operations returns the state for operators. Names of lock nodes and errors contain addresses: they
 // are included only if admin is true, for the admin address.
@@ -79,7 +28,7 @@ func (sale *sale) operations(status *executor.Status, admin bool) *api.Known {
 	}
 	view := &api.Known{
 		Nodes: make([]api.Node, 0, len(status.Nodes)), Shards: make([]api.Shard, 0, len(status.Shards)),
-		Processes: processes(status.Members), Moves: status.Moves,
+		Processes: status.Processes, Moves: status.Moves,
 	}
 	for _, n := range status.Nodes {
 		view.Nodes = append(view.Nodes, api.Node{
@@ -100,7 +49,7 @@ func (sale *sale) operations(status *executor.Status, admin bool) *api.Known {
 		one := api.Shard{
 			Shard: shard.Shard, State: shardState(status, &shard), Owner: shard.Owner,
 			Available: shard.Available, Held: shard.Held, Sold: shard.Sold, Entries: shard.Entries,
-			Load: tenths(shard.PerSecond), Waiting: shard.Queue, Busy: busy[i],
+			Load: shard.PerSecond, Waiting: shard.Queue, Busy: busy[i],
 		}
 		if stall := shard.Stall; stall != nil {
 			one.Since, one.Error = displayTime(stall.Since), private(stall.Error)
@@ -161,34 +110,6 @@ func paymentCheck(h payments.Health) *api.PaymentCheck {
 // displayTime truncates a time to milliseconds for display.
 func displayTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// processes returns the processes of a sale.
-func processes(members []executor.MemberStatus) (all []api.Process) {
-	for _, m := range members {
-		p := api.Process{
-			Address: m.Address, Version: m.Version, State: cmp.Or(m.State, api.ProcessServing),
-			Self: m.Here, Up: m.Up, Assigned: m.Assigned,
-		}
-		if m.Up {
-			p.Shards = &m.Shards
-		}
-		if t := m.Traffic; t != nil {
-			p.Requests, p.Forwarded = tenths(&t.Came), tenths(&t.Passed)
-		}
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b api.Process) int { return cmp.Compare(a.Address, b.Address) })
-	return all
-}
-
-// tenths rounds a rate to tenths for display.
-func tenths(rate *float64) *float64 {
-	if rate == nil {
-		return nil
-	}
-	rounded := math.Round(*rate*10) / 10
-	return &rounded
-}
-
 // busyShards reports for each shard whether it decides more than twice as many requests as the others on
 // average, and more than chance explains. Users are distributed by hash: the number of claims of a shard in
 // some seconds deviates from the mean by a few times the mean's square root.
@@ -219,7 +140,7 @@ func busyShards(shards []executor.ShardStatus) []bool {
 // dashboardLook returns a sale's state for the dashboard. unready is the reason why some shard cannot sell, if any.
 func (sale *sale) dashboardLook(unready string) dashboard.Look {
 	status := sale.Status()
-	l := dashboard.Look{Sale: sale.publicView(&status), About: status.About, Unready: unready}
+	l := dashboard.Look{Sale: status.View(sale.clock().Wall), About: status.About, Unready: unready}
 	l.Sale.Known = *sale.operations(&status, true)
 	l.Answers, l.Took = sale.read()
 	return l
