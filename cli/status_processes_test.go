@@ -153,7 +153,7 @@ func TestHealthOfSeveralProcesses(t *testing.T) {
 		"paused":           {change: func(s *saleStatus) { s.Phase, s.Processes[1].Up = ledger.PhasePaused, false }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			view := &saleStatus{Status: &current.Status{Phase: ledger.PhaseOpen, Owner: "a:1", Server: &current.ServerStatus{Address: "a:1"}}}
+			view := &saleStatus{Status: &current.Status{Brief: current.Brief{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}}, Owner: "a:1", Server: &current.ServerStatus{Address: "a:1"}}}
 			for i, owner := range []string{"a:1", "b:1", "a:1"} {
 				server := &api.Shard{Shard: i, State: api.ShardSelling, Owner: owner}
 				view.Shards = append(view.Shards, current.ShardStatus{Shard: i, Owner: owner, LeaseLeftSeconds: 2, Server: server})

@@ -27,10 +27,12 @@ import (
 // troubled is a sale of which much is away.
 func troubled(owner string) *current.Status {
 	return &current.Status{
-		Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Applied: 2, Phase: "open",
-		Stock: 60, Sold: 20, Available: 40, Owner: owner,
+		Brief: current.Brief{SaleSummary: api.SaleSummary{
+			Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Phase: "open", Stock: 60, Sold: 20, Available: 40,
+			OpensAt: time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
+		}},
+		Applied: 2, Owner: owner,
 		InForce: planner.InForce{
-			OpensAt: "2026-11-11T12:00:00Z",
 			Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		},
 		Shards: []current.ShardStatus{
@@ -421,7 +423,7 @@ func TestHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &current.Status{
-				Phase: ledger.PhaseOpen, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []current.NodeStatus{{Name: "embedded", Up: true}},
+				Brief: current.Brief{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}}, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []current.NodeStatus{{Name: "embedded", Up: true}},
 				Shards: []current.ShardStatus{{Shard: 0, Owner: "here:1", LeaseLeftSeconds: 2}, {Shard: 1, Owner: "here:1", LeaseLeftSeconds: 2}},
 			}
 			test.change(s)

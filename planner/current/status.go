@@ -7,7 +7,6 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
-	"salectl/draw"
 	"salectl/planner"
 	"salectl/planner/machine"
 	"salectl/spec"
@@ -16,26 +15,14 @@ import (
 // Status is a sale by its heads and lock nodes. Heads are read in sequence and may be of
 // different moments.
 type Status struct {
-	Sale       string `json:"sale"`
-	UID        string `json:"uid"`
-	Run        int64  `json:"run"`
-	Generation uint64 `json:"generation"` // newest planned
-	spec.About
-	Applied uint64 `json:"applied"` // newest known to be on every shard
-	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
-	// stalled, paused, ended, closed, sealed, destroyed; unknown if the ledger cannot be read.
-	Phase     string          `json:"phase"`
-	SoldOut   bool            `json:"soldOut"` // every unit is sold: none is available, held or in transit
-	Stock     int64           `json:"stock"`   // last declaration if the sale is destroyed
-	Sold      int64           `json:"sold"`
-	Held      int64           `json:"held"`
-	Available int64           `json:"available"`
-	InFlight  int64           `json:"inFlight"`
-	Refund    *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
+	// Brief has the phase unknown if the ledger cannot be read, and stalled if the sale is open, and too
+	// few lock nodes or no head of a shard can be read.
+	Brief
+	Applied uint64          `json:"applied"`          // newest generation known to be on every shard
+	Refund  *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
 	planner.InForce
-	Draw     *draw.Status  `json:"draw,omitempty"` // nil: the sale is no draw
-	Owner    string        `json:"owner"`          // address that answers claims now; "" if none or unknown
-	Unserved bool          `json:"-"`              // with Owner "": no process serves the sale
+	Owner    string        `json:"owner"` // address that answers claims now; "" if none or unknown
+	Unserved bool          `json:"-"`     // with Owner "": no process serves the sale
 	Shards   []ShardStatus `json:"shards"`
 	Nodes    []NodeStatus  `json:"nodes"`
 	// Voting is the number of lock nodes that vote on the sale's leases now, Majority the
@@ -141,23 +128,15 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
 	}
 	s := &Status{
-		Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
-		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
-		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
+		Brief: newBrief(actual), Applied: sale.Applied(),
+		Shards: []ShardStatus{}, Nodes: nodeStatuses(actual, sale.Live()), Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
-	s.Nodes = nodeStatuses(actual, sale.Live())
-	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has neither stock nor names
-	s.About = newest.About
 	if sale.Destroyed() {
-		s.Sold = sale.Sealed().GetUnitsSold()
-		s.Stock = newest.Stock
-		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
 		s.Refund = planner.RefundOf(sale)
 		return s, nil
 	}
-	settings := sale.Newest().GetSettings()
-	s.Phase = phaseNow(actual)
-	s.InForce = planner.NewInForce(settings, newest)
+	declared, _ := planner.Declared(sale.Newest())
+	s.InForce = planner.NewInForce(sale.Newest().GetSettings(), declared)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()
 	for i := range actual.Shards {
@@ -167,18 +146,11 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 		}
 		s.Shards = append(s.Shards, shard)
 	}
-	has, unread := actual.Totals()
-	s.Stock, s.Sold, s.Held, s.Available, s.InFlight = has.Limit, has.Sold, has.Held, has.Available, has.InFlight
-	if s.Draw = ledger.DrawStatus(sale); s.Draw != nil {
-		s.Draw.Winners, s.Draw.Entries = s.Stock, has.Entries
-		s.Draw.Lapsed += has.Lapsed()
-	}
-	s.SoldOut = unread == 0 && s.Draw == nil && s.Stock > 0 && s.Sold == s.Stock
 	if sale.Live() {
 		votes := actual.Votes()
 		s.Voting, s.Majority = votes.Voting, votes.Majority()
 		s.warnings(actual)
-		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || unread == len(s.Shards)) {
+		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || s.Unread == len(s.Shards)) {
 			s.Phase = ledger.PhaseStalled
 		}
 	}
