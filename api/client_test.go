@@ -372,7 +372,7 @@ func TestClientKnowsStrangers(t *testing.T) {
 // Looks go to the servers in turn, and each kind of answer is told apart.
 func TestClientLooks(t *testing.T) {
 	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
-	sale, _ := json.Marshal(Sale{Sale: "movie", Phase: "open", OpensAt: noon, Nodes: []Node{{Name: "a:1", Since: noon}}})
+	sale, _ := json.Marshal(Sale{SaleSummary: SaleSummary{Sale: "movie", Phase: "open", OpensAt: noon}, Known: Known{Nodes: []Node{{Name: "a:1", Since: noon}}}})
 	user, _ := json.Marshal(User{Sale: "movie", User: "a/b", Claims: []Claim{{ID: "1-2-3", Units: []int64{7}}}})
 	standby := sells(t, word(Standby))
 

@@ -275,7 +275,7 @@ func compareValue(t *testing.T, document object, at string, schema object, of re
 // Each word that a field may have is a constant, and each constant is one of the words.
 func TestOpenAPIHasTheWords(t *testing.T) {
 	phases := constants(t, "../backends/ledger/phase.go", "Phase")
-	processes, moves := constants(t, "processes.go", "Process"), constants(t, "processes.go", "Move")
+	processes, moves, shards := constants(t, "processes.go", "Process"), constants(t, "processes.go", "Move"), constants(t, "wire.go", "Shard")
 	schemas := theDocument(t).at("components", "schemas")
 	for _, one := range []struct {
 		schema, field string
@@ -287,6 +287,7 @@ func TestOpenAPIHasTheWords(t *testing.T) {
 		{"Process", "state", processes, nil},
 		{"Share", "state", processes, nil},
 		{"Move", "stage", moves, nil},
+		{"Shard", "state", shards, nil},
 	} {
 		var want, got []string
 		for _, word := range one.words {

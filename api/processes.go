@@ -28,15 +28,6 @@ const (
 	ProcessUnable   = "unable"
 )
 
-// Ownership is the owner and load of a shard.
-type Ownership struct {
-	Shard   int      `json:"shard"`
-	Owner   string   `json:"owner,omitempty"`   // address of the process; "": unknown
-	Load    *float64 `json:"load,omitempty"`    // recent rate of decided requests per second; nil: unknown
-	Waiting int      `json:"waiting,omitempty"` // number of waiting requests
-	Busy    bool     `json:"busy,omitempty"`    // it decides far more than the other shards
-}
-
 // Move is a shard assigned to another reachable process than its owner, or about to move.
 type Move struct {
 	Shard int    `json:"shard"`

@@ -121,17 +121,6 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s: %s", p.Outcome, p.Detail)
 }
 
-// Known is the part of a Sale about its processes and what they depend on.
-type Known struct {
-	Nodes     []Node      `json:"nodes"`
-	Shards    []Shard     `json:"shards"`
-	Processes []Process   `json:"processes,omitempty"`
-	Owners    []Ownership `json:"owners,omitempty"`
-	Moves     []Move      `json:"moves,omitempty"`
-
-	Problems []SaleProblem `json:"problems,omitempty"`
-}
-
 // User is the answer to GET /v1/sales/{sale}/users/{user}: a page of a user's claims, in order
 // of acceptance.
 type User struct {
@@ -143,38 +132,48 @@ type User struct {
 
 // Sale is the answer to GET /v1/sales/{sale}.
 type Sale struct {
-	Sale         string    `json:"sale"`
-	UID          string    `json:"uid"`     // of the run
-	Phase        string    `json:"phase"`   // at ServerTime: scheduled, open, stalled, paused, ended, closed
-	SoldOut      bool      `json:"soldOut"` // every unit is sold: none is available, held or in transit
-	Stock        int64     `json:"stock"`   // units added minus removed, over all shards
-	Available    int64     `json:"available"`
-	Held         int64     `json:"held"`
-	Sold         int64     `json:"sold"`
-	InFlight     int64     `json:"inFlight"` // in transit between shards
+	SaleSummary
 	PerUserLimit int64     `json:"perUserLimit"`
 	Partial      bool      `json:"partial,omitempty"` // a claim for more units than available gets those available
-	OpensAt      time.Time `json:"opensAt,omitzero"`
-	ClosesAt     time.Time `json:"closesAt,omitzero"`
-	Generation   uint64    `json:"generation"`
 	ServerTime   time.Time `json:"serverTime"`
 
 	Packets *Packets `json:"packets,omitempty"` // of a red packet
 	Holds   *Holds   `json:"holds,omitempty"`   // if claims are or were held until paid
 
-	Draw *draw.Status `json:"draw,omitempty"` // of a draw
+	Known
+}
 
-	// The fields below are only for operators.
+// SaleSummary is a summary of a Sale. If a process cannot read the state of a sale, Outcome is
+// that of a GET of the sale, phase and hours are those of the sale's log, or unknown, and the
+// units are zero.
+type SaleSummary struct {
+	Sale       string       `json:"sale"`
+	UID        string       `json:"uid"` // of the run
+	Generation uint64       `json:"generation"`
+	Phase      string       `json:"phase"` // scheduled, open, stalled, paused, ended, closed, sealed, destroyed, unknown
+	Outcome    Outcome      `json:"outcome,omitempty"`
+	SoldOut    bool         `json:"soldOut"` // every unit is sold: none is available, held or in transit
+	Stock      int64        `json:"stock"`   // units added minus removed, over all shards
+	Available  int64        `json:"available"`
+	Held       int64        `json:"held"`
+	Sold       int64        `json:"sold"`
+	InFlight   int64        `json:"inFlight"` // in transit between shards
+	OpensAt    time.Time    `json:"opensAt,omitzero"`
+	ClosesAt   time.Time    `json:"closesAt,omitzero"`
+	Draw       *draw.Status `json:"draw,omitempty"` // of a draw
+}
 
+// Known is the part of a Sale about its processes and what they depend on, which a process also
+// knows while it cannot read the state of the sale. It is only for operators.
+type Known struct {
 	Lists        *Lists        `json:"lists,omitempty"`        // if units are in lists on nodes
 	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale that queries its payment service; nil: nothing to report
 
 	Nodes  []Node  `json:"nodes,omitzero"`  // in the order of the sale's file; nil: not reported
-	Shards []Shard `json:"shards,omitzero"` // stalled shards; nil: not reported
+	Shards []Shard `json:"shards,omitzero"` // by number, those of which anything is known; nil: not reported
 
-	Processes []Process   `json:"processes,omitempty"` // that share the sale, as known to the answering process
-	Owners    []Ownership `json:"owners,omitempty"`    // by shard
-	Moves     []Move      `json:"moves,omitempty"`     // of shards between processes
+	Processes []Process `json:"processes,omitempty"` // that share the sale, as known to the answering process
+	Moves     []Move    `json:"moves,omitempty"`     // of shards between processes
 
 	Problems []SaleProblem `json:"problems,omitempty"` // of the answering process
 }
@@ -183,23 +182,6 @@ type Sale struct {
 type Sales struct {
 	Sales      []SaleSummary `json:"sales"`
 	ServerTime time.Time     `json:"serverTime"`
-}
-
-// SaleSummary is a summary of a Sale. If a process cannot read the state of a sale, the Phase
-// is unknown, Outcome is that of a GET of the sale, and the rest is empty.
-type SaleSummary struct {
-	Sale       string    `json:"sale"`
-	UID        string    `json:"uid,omitempty"`
-	Generation uint64    `json:"generation,omitempty"`
-	Phase      string    `json:"phase"`
-	Outcome    Outcome   `json:"outcome,omitempty"`
-	SoldOut    bool      `json:"soldOut"`
-	Stock      int64     `json:"stock"`
-	Available  int64     `json:"available"`
-	Held       int64     `json:"held"`
-	Sold       int64     `json:"sold"`
-	OpensAt    time.Time `json:"opensAt,omitzero"`
-	ClosesAt   time.Time `json:"closesAt,omitzero"`
 }
 
 // PaymentCheck is the state of the queries to a payment service about held claims.
@@ -257,12 +239,36 @@ type Node struct {
 	VotesFrom time.Time `json:"votesFrom,omitzero"`
 }
 
-// Shard is a shard that temporarily accepts no claims.
+// Shard is a shard as known to the answering process. Without units its state is unknown, or a
+// fault.
 type Shard struct {
-	Shard int       `json:"shard"`
-	Since time.Time `json:"since"`
-	Error string    `json:"error,omitempty"` // only at the admin address
+	Shard     int      `json:"shard"`
+	State     string   `json:"state"`
+	Owner     string   `json:"owner,omitempty"` // address of the process; "": unknown
+	Available int64    `json:"available,omitempty"`
+	Held      int64    `json:"held,omitempty"`
+	Sold      int64    `json:"sold,omitempty"`
+	Entries   int64    `json:"entries,omitempty"` // of a draw
+	Load      *float64 `json:"load,omitempty"`    // recent rate of decided requests per second; nil: unknown
+	Waiting   int      `json:"waiting,omitempty"` // number of waiting requests
+	Busy      bool     `json:"busy,omitempty"`    // it decides far more than the other shards
+
+	// Since is the time since which it is stalled, if the answering process owns it.
+	Since time.Time `json:"since,omitzero"`
+	Error string    `json:"error,omitempty"` // the cause; only at the admin address
 }
+
+// States of a shard.
+const (
+	ShardUnknown = "unknown"  // not reported by any process
+	ShardStalled = "stalled"  // its log cannot be read or written
+	ShardNoLease = "no-lease" // its owner, or last owner, must not write now
+	ShardMoving  = "moving"   // moving to another process
+	ShardSelling = "selling"  // it has units for sale
+	ShardNone    = "none"     // no unit is for sale now; some are held or in transit
+	ShardSoldOut = "sold-out" // all its units are sold
+	ShardDrawing = "drawing"  // it accepts entries of a draw
+)
 
 // SaleProblem is a problem of the answering process.
 type SaleProblem struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
@@ -63,7 +64,7 @@ func TestRefundView(t *testing.T) {
 		t.Errorf("destroy --json says %s", got)
 	}
 	p = newCapture()
-	p.statusText(&saleStatus{Status: &current.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}}, false)
+	p.statusText(&saleStatus{Status: &current.Status{Brief: current.Brief{SaleSummary: api.SaleSummary{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000}}, Refund: someRefund}}, false)
 	if got := p.out.String(); !strings.HasSuffix(got, line) {
 		t.Errorf("status says %q", got)
 	}

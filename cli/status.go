@@ -98,9 +98,8 @@ type saleStatus struct {
 	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: nothing to report, or unknown
 
 	// Processes that share the sale, as reported by the queried one; empty: unknown.
-	Processes []api.Process   `json:"processes,omitempty"`
-	Ownership []api.Ownership `json:"ownership,omitempty"` // by shard
-	Moves     []api.Move      `json:"moves,omitempty"`
+	Processes []api.Process `json:"processes,omitempty"`
+	Moves     []api.Move    `json:"moves,omitempty"`
 
 	Problems []api.SaleProblem `json:"problems,omitempty"` // of the queried process
 }
@@ -197,15 +196,15 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 	case what == soldOut:
 		return soldText(s.Status)
 	case s.Phase == ledger.PhaseScheduled:
-		return "it opens at " + s.OpensAt
+		return "it opens at " + timeText(s.OpensAt)
 	case s.Phase == ledger.PhasePaused && what != ledger.PhasePaused:
 		return p.withFlags("'salectl resume' opens it", sale)
 	case s.Phase == ledger.PhasePlanned:
 		return fmt.Sprintf("generation %d has not reached every shard yet", s.Generation)
 	case s.Phase == ledger.PhaseStalled:
 		return strings.Join(s.Health.Reasons, "; ")
-	case what == ledger.PhaseEnded && s.ClosesAt != "":
-		return "it closes at " + s.ClosesAt
+	case what == ledger.PhaseEnded && !s.ClosesAt.IsZero():
+		return "it closes at " + timeText(s.ClosesAt)
 	}
 	return ""
 }

@@ -37,10 +37,10 @@ func (s *saleStatus) judge() {
 		switch {
 		case !owned:
 			unowned++
-		case shard.Stalled == nil && (shard.Error == "" || s.unread()):
+		case !shard.Stalled() && (shard.Error == "" || s.unread()):
 			sells++
 		}
-		if shard.Stalled != nil {
+		if shard.Stalled() {
 			stalled++
 		}
 	}

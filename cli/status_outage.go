@@ -86,11 +86,10 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 // know adds the report of the process that serves the sale, which may be older than the
 // ledger.
 func (s *saleStatus) know(told api.Sale) {
-	s.Generation, s.Stock, s.Sold, s.Held, s.Available, s.InFlight = told.Generation, told.Stock, told.Sold, told.Held, told.Available, told.InFlight
-	s.SoldOut, s.Draw = told.SoldOut, told.Draw
-	s.OpensAt, s.ClosesAt = timeText(told.OpensAt), timeText(told.ClosesAt)
+	s.SaleSummary = told.SaleSummary
+	s.Phase = ledger.PhaseUnknown // to others than the process, which ServerStatus has
 	for _, shard := range told.Shards {
-		if s.shard(shard.Shard) == nil {
+		if shard.State == api.ShardStalled && s.shard(shard.Shard) == nil {
 			s.Shards = append(s.Shards, current.ShardStatus{Shard: shard.Shard, Error: current.NotRead})
 		}
 	}

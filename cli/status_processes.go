@@ -83,12 +83,9 @@ func (s *saleStatus) unowned() (shards []int) {
 	if !s.open() {
 		return nil
 	}
-	reached, owned := s.reached(), make(map[int]bool)
-	for _, o := range s.Ownership {
-		owned[o.Shard] = slices.Contains(reached, o.Owner)
-	}
+	reached := s.reached()
 	for _, shard := range s.Shards {
-		if !owned[shard.Shard] {
+		if shard.Server == nil || !slices.Contains(reached, shard.Server.Owner) {
 			shards = append(shards, shard.Shard)
 		}
 	}
@@ -133,14 +130,4 @@ func moveText(m api.Move, all []api.Process) string {
 		api.MoveTakes: "the new owner waits for the lease", api.MoveGives: "the old owner releases the lease",
 	}[m.Stage]
 	return fmt.Sprintf("shard %d moves from %s to %s: %s", m.Shard, from, m.To, stage)
-}
-
-// load formats the load of a shard as a cell of a table.
-func (s *saleStatus) load(shard int) (cell string, busy bool) {
-	for _, o := range s.Ownership {
-		if o.Shard == shard {
-			return rate(o.Load), o.Busy
-		}
-	}
-	return "?", false
 }

@@ -15,10 +15,10 @@ import (
 // Several processes are shown with what is known of each, and a question mark where nothing
 // is; the first that tells is believed.
 func TestStatusOfSeveralProcesses(t *testing.T) {
-	address := answering(t, http.StatusOK, `{"sale":"tickets","phase":"open","nodes":[],"shards":[],
+	address := answering(t, http.StatusOK, `{"sale":"tickets","phase":"open","nodes":[],"shards":[{"shard":0,"state":"moving","owner":"a:1","load":1234.5,"waiting":3,"busy":true},
+			{"shard":1,"state":"unknown"},{"shard":2,"state":"moving","owner":"b:1"}],
 		"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":2,"assigned":1,"requests":120.4,"forwarded":80},
 			{"address":"b:1","state":"draining","up":false,"assigned":2},{"address":"c:1","state":"standby","up":true,"shards":0,"assigned":0,"requests":0,"forwarded":0}],
-		"owners":[{"shard":0,"owner":"a:1","load":1234.5,"waiting":3,"busy":true},{"shard":2,"owner":"b:1"}],
 		"moves":[{"shard":0,"from":"a:1","to":"b:1","stage":"due"},{"shard":2,"to":"a:1","stage":"takes"}]}`)
 	s := troubled("127.0.0.1:1") // nobody is there
 	s.Shards[2].Owner = address
@@ -50,10 +50,9 @@ shard 2 moves from no reachable owner to a:1: the new owner waits for the lease
 func TestStatusWhileOneIsDead(t *testing.T) {
 	address := answering(t, http.StatusServiceUnavailable, fmt.Sprintf(`{"outcome":"standby","detail":%q,"known":{
 		"nodes":[{"up":true,"since":"2026-11-11T11:00:00Z"},{"up":false,"since":"2026-11-11T11:58:03Z"},{"up":true,"since":"2026-11-11T11:00:00Z"}],
-		"shards":[{"shard":2,"since":"2026-11-11T11:59:00Z"}],
+		"shards":[{"shard":0,"state":"unknown"},{"shard":1,"state":"selling","owner":"b:1"},{"shard":2,"state":"stalled","owner":"a:1","since":"2026-11-11T11:59:00Z"}],
 		"processes":[{"address":"a:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},
 			{"address":"b:1","state":"serving","up":true,"shards":1,"assigned":1},{"address":"127.0.0.1:1","state":"serving","up":false,"assigned":1}],
-		"owners":[{"shard":1,"owner":"b:1"},{"shard":2,"owner":"a:1"}],
 		"moves":[{"shard":0,"to":"a:1","stage":"takes"}],
 		"problems":[{"kind":"peer_unreached","level":"warn","subject":"peer","where":"127.0.0.1:1","message":"another process is not reached"}]}}`, api.Standby.Row().Detail))
 	s := troubled("127.0.0.1:1") // nobody is there
@@ -120,7 +119,11 @@ func TestStatusOfProblems(t *testing.T) {
 // Something is amiss while a shard is nobody's that is reached; not while shards move, and not for a process
 // that is to own none.
 func TestHealthOfSeveralProcesses(t *testing.T) {
-	lost := []api.Ownership{{Shard: 0, Owner: "a:1"}, {Shard: 1, Owner: "b:1"}, {Shard: 2}}
+	lose := func(s *saleStatus, shards ...int) {
+		for _, i := range shards {
+			s.Shards[i].Server = &api.Shard{Shard: i, State: api.ShardUnknown}
+		}
+	}
 	for name, test := range map[string]struct {
 		change func(*saleStatus)
 		reason string // "": nothing is amiss
@@ -136,23 +139,24 @@ func TestHealthOfSeveralProcesses(t *testing.T) {
 			s.Processes = append(s.Processes, api.Process{Address: "d:1", State: api.ProcessDraining})
 		}},
 		"one is stopped": {func(s *saleStatus) { s.Processes[1].Up = false }, "shard 1 has no reachable owner"},
-		"one is killed": {func(s *saleStatus) { s.Processes[1].Up, s.Ownership = false, lost[:1] },
+		"one is killed": {func(s *saleStatus) { s.Processes[1].Up = false; lose(s, 1, 2) },
 			"shards 1, 2 have no reachable owner"},
 		"one has ended that owned": {func(s *saleStatus) { s.Processes[1].State, s.Processes[1].Up = api.ProcessDraining, false },
 			"shard 1 has no reachable owner"},
 		"two are killed": {func(s *saleStatus) { s.Processes[1].Up, s.Processes[2].Up = false, false },
 			"shard 1 has no reachable owner"},
 		"one is there again": {func(s *saleStatus) {
-			s.Processes, s.Ownership = append(s.Processes, api.Process{Address: "b:1", State: api.ProcessServing}), lost
+			s.Processes = append(s.Processes, api.Process{Address: "b:1", State: api.ProcessServing})
+			lose(s, 2)
 		}, "shard 2 has no reachable owner"},
-		"one alone begins": {change: func(s *saleStatus) { s.Processes, s.Ownership = s.Processes[:1], nil }},
+		"one alone begins": {change: func(s *saleStatus) { s.Processes = s.Processes[:1]; lose(s, 0, 1, 2) }},
 		"paused":           {change: func(s *saleStatus) { s.Phase, s.Processes[1].Up = ledger.PhasePaused, false }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			view := &saleStatus{Status: &current.Status{Phase: ledger.PhaseOpen, Owner: "a:1", Server: &current.ServerStatus{Address: "a:1"}}}
+			view := &saleStatus{Status: &current.Status{Brief: current.Brief{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}}, Owner: "a:1", Server: &current.ServerStatus{Address: "a:1"}}}
 			for i, owner := range []string{"a:1", "b:1", "a:1"} {
-				view.Shards = append(view.Shards, current.ShardStatus{Shard: i, Owner: owner, LeaseLeftSeconds: 2})
-				view.Ownership = append(view.Ownership, api.Ownership{Shard: i, Owner: owner})
+				server := &api.Shard{Shard: i, State: api.ShardSelling, Owner: owner}
+				view.Shards = append(view.Shards, current.ShardStatus{Shard: i, Owner: owner, LeaseLeftSeconds: 2, Server: server})
 			}
 			for _, address := range []string{"a:1", "b:1", "c:1"} {
 				view.Processes = append(view.Processes, api.Process{Address: address, State: api.ProcessServing, Up: true})

@@ -59,15 +59,15 @@ func (a asker) where(named []string) []string {
 // tell adds the report of the process that serves a sale.
 func (s *saleStatus) tell(told api.Sale) {
 	s.Holds, s.PaymentCheck, s.Problems = told.Holds, told.PaymentCheck, told.Problems
-	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
-	for at, n := range told.Nodes {
-		if known := s.node(n.Name, at, len(told.Nodes)); known != nil {
-			known.Server = &current.Seen{Up: n.Up, Since: timeText(n.Since), Error: n.Error}
+	s.Processes, s.Moves = told.Processes, told.Moves
+	for i, n := range told.Nodes {
+		if known := s.node(n.Name, i, len(told.Nodes)); known != nil {
+			known.Server = &told.Nodes[i]
 		}
 	}
-	for _, shard := range told.Shards {
+	for i, shard := range told.Shards {
 		if known := s.shard(shard.Shard); known != nil {
-			known.Stalled = &current.Seen{Since: timeText(shard.Since), Error: shard.Error}
+			known.Server = &told.Shards[i]
 		}
 	}
 }
@@ -136,8 +136,8 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 		if problem.Detail == problem.Outcome.Row().Detail { // that detail is for buyers
 			problem.Detail = cmp.Or(inability[problem.Outcome], problem.Detail)
 		}
-		if k := problem.Known; k != nil {
-			told = api.Sale{Nodes: k.Nodes, Shards: k.Shards, Processes: k.Processes, Owners: k.Owners, Moves: k.Moves, Problems: k.Problems}
+		if problem.Known != nil {
+			told.Known = *problem.Known
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %s", serverTimeout)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"salectl/backends/ledger"
 	"salectl/cli/terminal"
@@ -63,10 +64,10 @@ func (p *program) shardsText(s *saleStatus, c terminal.Palette, fold bool) {
 		state        string
 	}
 	groups := alike(s.Shards, fold, func(shard current.ShardStatus) kind {
-		return kind{shard.Owner, shard.LeaseLeftSeconds > 0, shard.Error == "", shard.Generation, s.shardState(shard, c)}
+		return kind{shard.Owner, shard.LeaseLeftSeconds > 0, shard.Error == "", shard.Generation, shardState(shard, c)}
 	})
 	head := []string{"owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold"}
-	loads := len(s.Ownership) > 0 && !fold // otherwise loads are unknown
+	loads := !fold && slices.ContainsFunc(s.Shards, func(shard current.ShardStatus) bool { return shard.Server != nil && shard.Server.Load != nil })
 	if fold {
 		head = append([]string{"owner", ">least lease"}, head[3:]...)
 	}
@@ -95,21 +96,24 @@ func (p *program) shardsText(s *saleStatus, c terminal.Palette, fold bool) {
 		}
 		cells := append([]any{orDash(sum.Owner), lease}, log...)
 		if loads {
-			load, _ := s.load(sum.Shard)
+			load := "?"
+			if sum.Server != nil {
+				load = rate(sum.Server.Load)
+			}
 			cells = append(cells, load)
 		}
-		return append(cells, s.shardState(g[0], c))
+		return append(cells, shardState(g[0], c))
 	})
 }
 
 // shardState describes the state of a shard beside its numbers.
-func (s *saleStatus) shardState(shard current.ShardStatus, c terminal.Palette) string {
-	switch _, busy := s.load(shard.Shard); {
-	case shard.Error != "" && (shard.Stalled == nil || shard.Error != current.NotRead):
+func shardState(shard current.ShardStatus, c terminal.Palette) string {
+	switch {
+	case shard.Error != "" && (!shard.Stalled() || shard.Error != current.NotRead):
 		return shard.Error
-	case shard.Stalled != nil:
-		return "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
-	case busy:
+	case shard.Stalled():
+		return "stalls" + since(shard.Server.Since) + because(shard.Server.Error)
+	case shard.Server != nil && shard.Server.Busy:
 		return c.Yellow("busier than the others")
 	}
 	return ""

@@ -27,10 +27,12 @@ import (
 // troubled is a sale of which much is away.
 func troubled(owner string) *current.Status {
 	return &current.Status{
-		Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Applied: 2, Phase: "open",
-		Stock: 60, Sold: 20, Available: 40, Owner: owner,
+		Brief: current.Brief{SaleSummary: api.SaleSummary{
+			Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Phase: "open", Stock: 60, Sold: 20, Available: 40,
+			OpensAt: time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
+		}},
+		Applied: 2, Owner: owner,
 		InForce: planner.InForce{
-			OpensAt: "2026-11-11T12:00:00Z",
 			Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		},
 		Shards: []current.ShardStatus{
@@ -68,7 +70,7 @@ func answering(t *testing.T, status int, body string) (address string) {
 const toldAnswer = `{"sale":"tickets","phase":"open",
 	"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},{"name":"b:1","up":false,"since":"2026-11-11T11:58:03.5Z","error":"refused"},
 		{"name":"z:1","up":false}],
-	"shards":[{"shard":2,"since":"2026-11-11T11:59:00Z","error":"no answer"},{"shard":9}]}`
+	"shards":[{"shard":2,"state":"stalled","since":"2026-11-11T11:59:00Z","error":"no answer"},{"shard":9,"state":"unknown"}]}`
 
 func TestStatusView(t *testing.T) {
 	address := answering(t, http.StatusOK, toldAnswer)
@@ -100,8 +102,8 @@ func TestStatusView(t *testing.T) {
 	var asJSON current.Status
 	c = newCapture()
 	c.emit(s)
-	if err := json.Unmarshal(c.out.Bytes(), &asJSON); err != nil || asJSON.Nodes[1].Server.Since != "2026-11-11T11:58:03.5Z" ||
-		asJSON.Shards[2].Stalled.Error != "no answer" || asJSON.Server.Address != address || asJSON.Majority != 2 {
+	if err := json.Unmarshal(c.out.Bytes(), &asJSON); err != nil || timeText(asJSON.Nodes[1].Server.Since) != "2026-11-11T11:58:03.5Z" ||
+		asJSON.Shards[2].Server.Error != "no answer" || asJSON.Server.Address != address || asJSON.Majority != 2 {
 		t.Errorf("%v: %s", err, &c.out)
 	}
 }
@@ -212,14 +214,15 @@ func TestWhoServes(t *testing.T) {
 
 func TestNodeStates(t *testing.T) {
 	const at = "2026-11-11T12:00:00.5Z"
+	since, _ := time.Parse(time.RFC3339, at)
 	for want, n := range map[string]current.NodeStatus{
 		"up":                  {Up: true},
 		"down now: no answer": {Error: "no answer"},
-		"down since 2026-11-11T12:00:00Z: no answer": {Error: "no answer", Server: &current.Seen{Since: at}},
+		"down since 2026-11-11T12:00:00Z: no answer": {Error: "no answer", Server: &api.Node{Since: since}},
 		"down from here: no answer; the server reaches it": {
-			Error: "no answer", Server: &current.Seen{Up: true, Since: at}},
+			Error: "no answer", Server: &api.Node{Up: true, Since: since}},
 		"up from here; the server does not reach it since 2026-11-11T12:00:00Z: refused": {
-			Up: true, Server: &current.Seen{Since: at, Error: "refused"}},
+			Up: true, Server: &api.Node{Since: since, Error: "refused"}},
 		"up, but misconfigured: It evicts.":                                        {Up: true, Unfit: "It evicts."},
 		"up, but without the sale's marker: it will abstain before it votes":       {Up: true, Unmarked: true},
 		"abstains until 2026-11-11T12:00:00Z: it was restarted or lost its memory": {Up: true, Abstaining: true, VotesFrom: at},
@@ -379,7 +382,7 @@ func TestHoldsView(t *testing.T) {
 
 // TestHealth tells a sale that sells from one that cannot, and from one that need not.
 func TestHealth(t *testing.T) {
-	stalls := &current.Seen{Error: "no answer"}
+	stalls := &api.Shard{State: api.ShardStalled, Error: "no answer"}
 	for name, test := range map[string]struct {
 		change  func(*current.Status)
 		phase   string // "": open
@@ -391,9 +394,9 @@ func TestHealth(t *testing.T) {
 		"scheduled and unserved": {change: func(s *current.Status) { s.Phase = ledger.PhaseScheduled; unserve(s, 0, 1) }, phase: ledger.PhaseScheduled, state: healthOK},
 		"unserved":               {change: func(s *current.Status) { unserve(s, 0, 1) }, state: healthDown, reasons: []string{"no process serves it"}},
 		"a shard without owner":  {change: func(s *current.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards have no owner that a majority of the lock nodes names"}},
-		"a shard stalls":         {change: func(s *current.Status) { s.Shards[1].Stalled = stalls }, state: healthDegraded, reasons: []string{"1 of 2 shards cannot be written"}},
+		"a shard stalls":         {change: func(s *current.Status) { s.Shards[1].Server = stalls }, state: healthDegraded, reasons: []string{"1 of 2 shards cannot be written"}},
 		"one stalls, nobody has the other": {
-			change: func(s *current.Status) { unserve(s, 1); s.Shards[0].Stalled = stalls }, state: healthDown,
+			change: func(s *current.Status) { unserve(s, 1); s.Shards[0].Server = stalls }, state: healthDown,
 			reasons: []string{"1 of 2 shards have no owner that a majority of the lock nodes names", "1 of 2 shards cannot be written"},
 		},
 		"a server that does not tell": {
@@ -403,11 +406,11 @@ func TestHealth(t *testing.T) {
 			state: healthDegraded, reasons: []string{"the process at here:1 does not report the state of the sale: no answer within 1s"},
 		},
 		"a node that the server does not reach": {
-			change: func(s *current.Status) { s.Nodes[0].Server = &current.Seen{Error: "refused"} },
+			change: func(s *current.Status) { s.Nodes[0].Server = &api.Node{Error: "refused"} },
 			state:  healthDegraded, reasons: []string{"lock node embedded is not reached by the serving process: refused"},
 		},
 		"all shards stall": {
-			change: func(s *current.Status) { s.Shards[0].Stalled, s.Shards[1].Stalled = stalls, stalls },
+			change: func(s *current.Status) { s.Shards[0].Server, s.Shards[1].Server = stalls, stalls },
 			phase:  ledger.PhaseStalled, state: healthDown, reasons: []string{"2 of 2 shards cannot be written"},
 		},
 		"no majority": {
@@ -420,7 +423,7 @@ func TestHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &current.Status{
-				Phase: ledger.PhaseOpen, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []current.NodeStatus{{Name: "embedded", Up: true}},
+				Brief: current.Brief{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}}, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []current.NodeStatus{{Name: "embedded", Up: true}},
 				Shards: []current.ShardStatus{{Shard: 0, Owner: "here:1", LeaseLeftSeconds: 2}, {Shard: 1, Owner: "here:1", LeaseLeftSeconds: 2}},
 			}
 			test.change(s)

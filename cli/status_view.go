@@ -67,24 +67,24 @@ func nodeState(n current.NodeStatus) string {
 	case !n.Up && seen.Up:
 		return "down from here" + because(n.Error) + "; the server reaches it"
 	case !n.Up:
-		return "down" + since(seen) + because(n.Error)
+		return "down" + since(seen.Since) + because(n.Error)
 	case n.Unfit != "":
 		return "up, but misconfigured" + because(n.Unfit)
 	case n.Abstaining:
 		return "abstains until " + clockText(n.VotesFrom) + ": it was restarted or lost its memory"
 	case seen != nil && !seen.Up:
-		return "up from here; the server does not reach it" + since(seen) + because(seen.Error)
+		return "up from here; the server does not reach it" + since(seen.Since) + because(seen.Error)
 	case n.Unmarked:
 		return "up, but without the sale's marker: it will abstain before it votes"
 	}
 	return "up"
 }
 
-func since(seen *current.Seen) string {
-	if seen.Since == "" {
+func since(at time.Time) string {
+	if at.IsZero() {
 		return " now"
 	}
-	return " since " + clockText(seen.Since)
+	return " since " + clockText(timeText(at))
 }
 
 func because(why string) string {

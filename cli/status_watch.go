@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/cli/terminal"
 	"salectl/spec"
@@ -211,17 +212,18 @@ func (r reading) key() string {
 		view.Status, view.ReadAt, told.Status = &status, "", &view
 		status.Shards, status.Nodes = slices.Clone(status.Shards), slices.Clone(status.Nodes)
 		for i := range status.Shards {
-			status.Shards[i].LeaseLeftSeconds = math.Ceil(min(status.Shards[i].LeaseLeftSeconds, 1))
+			shard := &status.Shards[i]
+			shard.LeaseLeftSeconds = math.Ceil(min(shard.LeaseLeftSeconds, 1))
+			if is := shard.Server; is != nil {
+				shard.Server = &api.Shard{State: is.State, Owner: is.Owner, Busy: is.Busy, Since: is.Since, Error: is.Error}
+			}
 		}
 		for i := range status.Nodes {
 			status.Nodes[i].ClockOffSeconds = 0
 		}
-		view.Processes, view.Ownership = slices.Clone(view.Processes), slices.Clone(view.Ownership)
+		view.Processes = slices.Clone(view.Processes)
 		for i := range view.Processes {
 			view.Processes[i].Requests, view.Processes[i].Forwarded = nil, nil
-		}
-		for i := range view.Ownership {
-			view.Ownership[i].Load, view.Ownership[i].Waiting = nil, 0
 		}
 	}
 	text, err := json.Marshal(told)

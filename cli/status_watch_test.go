@@ -15,10 +15,10 @@ func TestWhatIsNewToAWatcher(t *testing.T) {
 	read := func(change func(*reading)) string {
 		r := reading{at: time.Unix(1, 0), view: &saleStatus{
 			Status: &current.Status{
-				Shards: []current.ShardStatus{{LeaseLeftSeconds: 2.5, Sold: 3}}, Nodes: []current.NodeStatus{{Up: true}},
+				Shards: []current.ShardStatus{{LeaseLeftSeconds: 2.5, Sold: 3, Server: &api.Shard{Load: load(10)}}}, Nodes: []current.NodeStatus{{Up: true}},
 			},
 			ReadAt:    "2026-11-11T12:00:00Z",
-			Processes: []api.Process{{Requests: load(10), Forwarded: load(5)}}, Ownership: []api.Ownership{{Load: load(10)}},
+			Processes: []api.Process{{Requests: load(10), Forwarded: load(5)}},
 		}}
 		change(&r)
 		return r.key()
@@ -34,8 +34,8 @@ func TestWhatIsNewToAWatcher(t *testing.T) {
 		"a clock":         {func(r *reading) { r.view.Nodes[0].ClockOffSeconds = 0.001 }, true},
 		"a node":          {func(r *reading) { r.view.Nodes[0].Up = false }, false},
 		"requests":        {func(r *reading) { r.view.Processes[0].Requests = load(11) }, true},
-		"load":            {func(r *reading) { r.view.Ownership[0].Load = load(11); r.view.Ownership[0].Waiting = 1 }, true},
-		"a busy shard":    {func(r *reading) { r.view.Ownership[0].Busy = true }, false},
+		"load":            {func(r *reading) { r.view.Shards[0].Server.Load = load(11); r.view.Shards[0].Server.Waiting = 1 }, true},
+		"a busy shard":    {func(r *reading) { r.view.Shards[0].Server.Busy = true }, false},
 		"a unit":          {func(r *reading) { r.view.Shards[0].Sold++ }, false},
 		"health":          {func(r *reading) { r.view.Health.State = healthDown }, false},
 		"an error":        {func(r *reading) { r.err = errors.New("away") }, false},

@@ -220,11 +220,11 @@ func shared(all ...*clusterProcess) {
 		m.c.t.Helper()
 		m.within(10*time.Second, "sharing", func() bool {
 			s := m.Status()
-			if m.Ready() != nil || len(s.Members) != len(all) {
+			if m.Ready() != nil || len(s.Processes) != len(all) {
 				return false
 			}
-			for _, x := range s.Members {
-				if x.Shards != x.Assigned {
+			for _, x := range s.Processes {
+				if x.Shards == nil || *x.Shards != x.Assigned {
 					return false
 				}
 			}
@@ -376,7 +376,7 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 		unreached, fallsBack := 0, false
 		look := func() (members int) {
 			s, reached := a.Status(), make(map[string]bool)
-			for _, m := range s.Members {
+			for _, m := range s.Processes {
 				if reached[m.Address] = m.Up; !m.Up {
 					unreached++
 				}
@@ -392,7 +392,7 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 					t.Errorf("the owner of shard %d, of which nothing is known, is %s, and reached are %v", x.Shard, x.Owner, reached)
 				}
 			}
-			return len(s.Members)
+			return len(s.Processes)
 		}
 		a.within(ownership.GoneAfter, "told of the other for a second", func() bool { return look() > 0 && unreached == 100 })
 		gone.links.open()

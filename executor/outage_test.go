@@ -107,8 +107,8 @@ func TestStandbyInTrouble(t *testing.T) {
 				why := standby.Ready()
 				return why != nil && strings.HasPrefix(why.Error(), reason)
 			})
-			if s := standby.Status(); s.Sells || s.Away != "" && s.Away != api.NoQuorum {
-				c.t.Errorf("without a majority the standby says that it sells (%v), or is away: %q", s.Sells, s.Away)
+			if s := standby.Status(); s.Sells || s.Outcome != "" && s.Outcome != api.NoQuorum {
+				c.t.Errorf("without a majority the standby says that it sells (%v), or is away: %q", s.Sells, s.Outcome)
 			}
 			if x := standby.claim(fmt.Sprint("user-", round)); x.Outcome != api.NoQuorum {
 				c.t.Errorf("without a majority a claim at the standby hears %+v", x)

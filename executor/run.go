@@ -253,7 +253,7 @@ func (r *runner) reportProblems() {
 	if r.Totals() != nil {
 		if n := len(r.Shards()); n != r.owned {
 			r.owned = n
-			log.Info("this process owns shards", "owned", n, "of", r.Ownership.Sale().Shards(), "members", len(r.Health().Members))
+			log.Info("this process owns shards", "owned", n, "of", r.Ownership.Sale().Shards(), "members", len(r.Health().Processes))
 		}
 		r.ofSession.Report(now, ofSession, log)
 	}

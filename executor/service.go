@@ -62,7 +62,6 @@ type (
 
 // What is known of lock nodes, processes and the owners of shards.
 type (
-	NodeStatus   = ownership.NodeStatus
-	MemberStatus = ownership.ProcessStatus
-	Traffic      = ownership.Traffic
+	NodeStatus = ownership.NodeStatus
+	Traffic    = ownership.Traffic
 )

@@ -24,7 +24,7 @@ func TestStandby(t *testing.T) {
 		if a := second.claim("ann", "1"); a.Outcome != api.Standby || a.RetryAfter == 0 {
 			t.Errorf("the second process says %+v", a)
 		}
-		if second.Ready() == nil || second.Status().Away != api.Standby {
+		if second.Ready() == nil || second.Status().Outcome != api.Standby {
 			t.Errorf("the second process: ready %v, %+v", second.Ready(), second.Status())
 		}
 		if _, _, no := lookupUser(t.Context(), second, "ann", api.Page{}); no != api.Standby {
@@ -199,7 +199,7 @@ func TestHalfReadShard(t *testing.T) {
 		if claims, _, outcome := lookupUser(t.Context(), second, "ann", api.Page{}); outcome == "" {
 			t.Errorf("ann is told that she has %v", claims)
 		}
-		if st := second.Status(); st.Away == "" {
+		if st := second.Status(); st.Outcome == "" {
 			t.Errorf("the status of a shard half read: %+v", st)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -45,10 +45,10 @@ func TestTrafficCountsOnce(t *testing.T) {
 		watch := func(d time.Duration) {
 			for range d / (100 * time.Millisecond) {
 				time.Sleep(100 * time.Millisecond)
-				for _, m := range a.Status().Members {
-					if m.Here && m.Traffic != nil && m.Traffic.Came > 0 {
+				for _, m := range a.Status().Processes {
+					if m.Self && m.Requests != nil && *m.Requests > 0 {
 						told++
-						most = max(most, m.Traffic.Passed/m.Traffic.Came)
+						most = max(most, *m.Forwarded / *m.Requests)
 					}
 				}
 			}

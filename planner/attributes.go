@@ -147,18 +147,13 @@ func (a *Attributes) inForce(s *pb.Settings) {
 
 // InForce is the part of a status that shows the settings in force.
 type InForce struct {
-	OpensAt  string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
-	ClosesAt string        `json:"closesAt,omitempty"` // RFC 3339, UTC
-	Payment  *spec.Payment `json:"payment,omitempty"`  // nil: claims are sold at once
-	Rules    *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
+	Payment *spec.Payment `json:"payment,omitempty"` // nil: claims are sold at once
+	Rules   *RulesStatus  `json:"rules,omitempty"`   // nil: every user may claim
 }
 
 // NewInForce returns the part of a status for settings and the declaration that they belong to.
 func NewInForce(s *pb.Settings, declared spec.Sale) InForce {
-	return InForce{
-		OpensAt: ledger.FormatTime(s.GetOpensAtUs()), ClosesAt: ledger.FormatTime(s.GetClosesAtUs()),
-		Payment: paymentShown(s.GetPayment()), Rules: rulesShown(s.GetRules(), declared),
-	}
+	return InForce{Payment: paymentShown(s.GetPayment()), Rules: rulesShown(s.GetRules(), declared)}
 }
 
 // packetText describes a red packet for people.

@@ -30,7 +30,7 @@ func (e *server) report(idle bool) {
 	close(to)
 	s := e.s.Status()
 	r := check.Report{
-		Process: e.run, Writer: string(e.me), UID: s.UID, Whole: s.Away == "", Idle: idle, Metrics: make(map[string]float64),
+		Process: e.run, Writer: string(e.me), UID: s.UID, Whole: s.Outcome == "", Idle: idle, Metrics: make(map[string]float64),
 	}
 	for _, x := range s.Shards {
 		if x.Unknown {

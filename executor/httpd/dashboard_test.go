@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -75,10 +76,10 @@ func TestDashboardIsFound(t *testing.T) {
 
 // TestLook holds what the pages are told against what the sale and the server know.
 func TestLook(t *testing.T) {
-	load := 12.34
+	load := 12.3
 	movie := &httpdtest.Fake{Name: "movie", ReadyFunc: func() error { return fmt.Errorf("stalled: shards 1 of 4") }, StatusFunc: func() executor.Status {
 		return executor.Status{
-			Sale: "movie", Phase: "open", Sells: true, Moves: []api.Move{{Shard: 2}},
+			SaleSummary: api.SaleSummary{Sale: "movie", Phase: "open"}, Sells: true, Moves: []api.Move{{Shard: 2}},
 			Shards: []executor.ShardStatus{
 				{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Limit: 10, Available: 3, Held: 2, Sold: 4, InFlight: 1, Owner: "a:1"}, Load: shard.Load{PerSecond: &load, Queue: 7}}},
 				{Report: shard.Report{Shard: 1}, Stall: &executor.Stall{Error: "no answer"}}, {Report: shard.Report{Shard: 2, Totals: ledger.Totals{Owner: "b:1"}}}, {Report: shard.Report{Shard: 3}, Unknown: true, NoLease: true},
@@ -90,7 +91,7 @@ func TestLook(t *testing.T) {
 	of.Count("", api.Sold, 3*time.Millisecond)
 	of.Count("", api.SoldOut, 20*time.Second)
 	l := of.dashboardLook(s.unready(of))
-	if l.Unready != "stalled: shards 1 of 4" || l.Away != "" || l.View.Sold != 4 || l.View.Shards[0].Error != "no answer" {
+	if l.Unready != "stalled: shards 1 of 4" || l.Sale.Outcome != "" || l.Sale.Sold != 4 || l.Sale.Shards[1].Error != "no answer" {
 		t.Errorf("%+v", l)
 	}
 	if len(l.Answers) != 2 || l.Answers[api.Sold] != 1 || l.Answers[api.SoldOut] != 1 {
@@ -100,12 +101,10 @@ func TestLook(t *testing.T) {
 	if len(l.Took.Bounds) != len(durations) || counts != "[0 0 0 0 0 1 0 0 0 0 0 0 0 0 0 0 1]" {
 		t.Errorf("durations: %v of %v", counts, l.Took.Bounds)
 	}
-	tenth := 12.3
-	if got := l.Shards[0]; *got.Load != tenth || got.Shard != 0 || !got.Known || got.Owner != "a:1" || got.Available != 3 || got.Held != 2 || got.Sold != 4 ||
-		got.InFlight != 1 || got.Waiting != 7 || got.Stalled || got.Moving || got.NoLease {
+	if got, want := l.Sale.Shards[0], (api.Shard{State: api.ShardSelling, Owner: "a:1", Available: 3, Held: 2, Sold: 4, Load: &load, Waiting: 7}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if s := l.Shards; !s[1].Stalled || !s[2].Moving || s[3].Known || !s[3].NoLease {
+	if s := l.Sale.Shards; s[1].State != api.ShardStalled || s[2].State != api.ShardMoving || s[3].State != api.ShardNoLease {
 		t.Errorf("%+v", s)
 	}
 }

@@ -34,7 +34,7 @@ func TestPackets(t *testing.T) {
 		ClaimFunc: func(context.Context, executor.Request) executor.Answer { return answer },
 		UserFunc:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{grab, several}, "" },
 		StatusFunc: func() executor.Status {
-			return executor.Status{RedPacket: &red, Commitment: ledger.Hash{0xab, 31: 0xcd}, Shards: []executor.ShardStatus{
+			return executor.Status{Packets: &api.Packets{Currency: "CNY", Total: "0.10", Commitment: "ab" + strings.Repeat("0", 60) + "cd"}, Shards: []executor.ShardStatus{
 				{Report: shard.Report{Totals: ledger.Totals{Limit: 2}}, Listed: true, ListOn: true, Undrained: 5}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Listed: true, Undrained: 2}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Listed: true, ListOn: true},
 			}}
 		},

@@ -20,16 +20,15 @@ import (
 
 func TestGetSale(t *testing.T) {
 	status := executor.Status{
-		UID: "5a1e", Sells: true,
-		Sale: "movie", Generation: 4, Phase: "open", PerUser: 2, OpensAt: noon.Add(-time.Hour),
+		SaleSummary: api.SaleSummary{UID: "5a1e", Sale: "movie", Generation: 4, Phase: "open", OpensAt: noon.Add(-time.Hour)}, Sells: true, PerUser: 2,
 		Shards: []executor.ShardStatus{
 			{Report: shard.Report{Totals: ledger.Totals{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3}}},
 			{Report: shard.Report{Shard: 1, Totals: ledger.Totals{Limit: 20, Available: 20}}, Stall: &executor.Stall{Since: noon.Add(-time.Second), Error: "too slow"}},
 		},
 		Nodes: []executor.NodeStatus{
-			{Name: "a:1", Up: true, Since: noon.Add(-time.Hour)},
-			{Name: "b:1", Since: noon.Add(-time.Minute), Error: "connection refused"},
-			{Name: "c:1", Up: true, Since: noon, VotesFrom: noon.Add(10 * time.Second)},
+			{Node: api.Node{Name: "a:1", Up: true, Since: noon.Add(-time.Hour)}},
+			{Node: api.Node{Name: "b:1", Since: noon.Add(-time.Minute), Error: "connection refused"}},
+			{Node: api.Node{Name: "c:1", Up: true, Since: noon, VotesFrom: noon.Add(10 * time.Second)}},
 		},
 		Problems: []status.Problem{
 			{Kind: status.NodeDown, Where: "b:1", Since: noon.Add(-time.Minute), Why: "connection refused"},
@@ -37,12 +36,13 @@ func TestGetSale(t *testing.T) {
 		},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
-	const want = `{"sale":"movie","uid":"5a1e","phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
-		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z",` +
+	const want = `{"sale":"movie","uid":"5a1e","generation":4,"phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,` +
+		`"opensAt":"2026-11-11T11:00:00Z","perUserLimit":2,"serverTime":"2026-11-11T12:00:00Z",` +
 		`"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},` +
 		`{"name":"b:1","up":false,"since":"2026-11-11T11:59:00Z","error":"connection refused"},` +
 		`{"name":"c:1","up":true,"since":"2026-11-11T12:00:00Z","votesFrom":"2026-11-11T12:00:10Z"}],` +
-		`"shards":[{"shard":1,"since":"2026-11-11T11:59:59Z","error":"too slow"}],` +
+		`"shards":[{"shard":0,"state":"selling","available":11,"held":1,"sold":5},` +
+		`{"shard":1,"state":"stalled","available":20,"since":"2026-11-11T11:59:59Z","error":"too slow"}],` +
 		`"problems":[{"kind":"node_down","level":"warn","subject":"node","where":"b:1","since":"2026-11-11T11:59:00Z","message":"a lock node cannot be used","error":"connection refused"},` +
 		`{"kind":"peer_unreached","level":"warn","subject":"peer","where":"x:1","message":"another process of the sale is not reached: it has died, or the network to it is cut",` +
 		`"remedy":"if it runs, check its --advertise and --token-file, and the network"},` +
@@ -79,13 +79,13 @@ func TestGetSale(t *testing.T) {
 // knows of who serves the sale, as of one that it can tell of, and buyers are told nothing more.
 func TestGetSaleThatIsAway(t *testing.T) {
 	status := executor.Status{
-		Sale: "movie", Away: api.Standby,
-		Nodes: []executor.NodeStatus{{Name: "a:1", Since: noon, Error: "connection refused"}},
+		SaleSummary: api.SaleSummary{Sale: "movie", Outcome: api.Standby},
+		Nodes:       []executor.NodeStatus{{Node: api.Node{Name: "a:1", Since: noon, Error: "connection refused"}}},
 		Shards: []executor.ShardStatus{
 			{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Owner: "x:1"}}, Stall: &executor.Stall{Since: noon, Error: "too slow"}}, {Report: shard.Report{Shard: 1}, Unknown: true},
 		},
-		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Assigned: 1}, {Address: "y:1", Assigned: 1}},
-		Moves:   []api.Move{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
+		Processes: []api.Process{{Address: "x:1", State: "serving", Self: true, Up: true, Shards: new(1), Assigned: 1}, {Address: "y:1", State: "serving", Assigned: 1}},
+		Moves:     []api.Move{{Shard: 2, To: "x:1", Stage: api.MoveTakes}},
 
 		Problems: []status.Problem{{Kind: status.Payloads, Why: "no such table"}},
 	}
@@ -98,9 +98,9 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		return strings.TrimSuffix(string(p.Append(nil)), "}") + more + "}"
 	}
 	const known = `,"known":{"nodes":[{"name":"a:1","up":false,"since":"2026-11-11T12:00:00Z","error":"connection refused"}],` +
-		`"shards":[{"shard":0,"since":"2026-11-11T12:00:00Z","error":"too slow"}],` +
+		`"shards":[{"shard":0,"state":"stalled","owner":"x:1","since":"2026-11-11T12:00:00Z","error":"too slow"},{"shard":1,"state":"unknown"}],` +
 		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},{"address":"y:1","state":"serving","up":false,"assigned":1}],` +
-		`"owners":[{"shard":0,"owner":"x:1"}],"moves":[{"shard":1,"to":"x:1","stage":"takes"}],` +
+		`"moves":[{"shard":2,"to":"x:1","stage":"takes"}],` +
 		`"problems":[{"kind":"payloads_unread","level":"warn","message":"payloads of units cannot be read: claims are sold, but buyers must repeat the request to get their payloads","error":"no such table"}]}`
 	for name, c := range map[string]struct {
 		at    http.Handler
@@ -114,7 +114,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		"one that is over for good": {s.Admin(), "", api.NoSuchSale, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status.Away = c.away
+			status.Outcome = c.away
 			r := do(c.at, http.MethodGet, "/v1/sales/movie", "", http.Header{"Authorization": {"Bearer " + c.token}})
 			row := c.away.Row()
 			retry := ""
@@ -140,21 +140,21 @@ func TestPhase(t *testing.T) {
 		status executor.Status
 		want   string
 	}{
-		"open":                {executor.Status{Sells: true, Phase: ledger.PhaseOpen}, `"phase":"open","soldOut":false`},
-		"opens in a second":   {executor.Status{Sells: true, Phase: ledger.PhaseOpen, OpensAt: noon.Add(time.Second)}, `"phase":"scheduled"`},
-		"opens now":           {executor.Status{Sells: true, Phase: ledger.PhaseOpen, OpensAt: noon}, `"phase":"open"`},
-		"closes in a second":  {executor.Status{Sells: true, Phase: ledger.PhaseOpen, ClosesAt: noon.Add(time.Second)}, `"phase":"open"`},
-		"closes now":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, ClosesAt: noon}, `"phase":"ended"`},
-		"paused and ended":    {executor.Status{Sells: true, Phase: ledger.PhasePaused, ClosesAt: noon}, `"phase":"ended"`},
-		"paused before hours": {executor.Status{Sells: true, Phase: ledger.PhasePaused, OpensAt: noon.Add(time.Second)}, `"phase":"paused"`},
-		"closed before hours": {executor.Status{Sells: true, Phase: ledger.PhaseClosed, OpensAt: noon.Add(time.Second)}, `"phase":"closed"`},
-		"one shard stalls":    {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Stall: stalls}}}, `"phase":"open"`},
-		"nobody may write":    {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"stalled"`},
-		"paused, and cannot":  {executor.Status{Phase: ledger.PhasePaused}, `"phase":"paused"`},
-		"all shards stall":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Stall: stalls}}}, `"phase":"stalled"`},
-		"sold out":            {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1, Sold: 2}}}}}, `"phase":"open","soldOut":true`},
-		"on its way":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 2, Sold: 1, InFlight: 1}}}}}, `"phase":"open","soldOut":false`},
-		"a draw":              {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Sold: 1}}}}}, `"soldOut":false`},
+		"open":                {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}, Sells: true}, `"phase":"open","soldOut":false`},
+		"opens in a second":   {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen, OpensAt: noon.Add(time.Second)}, Sells: true}, `"phase":"scheduled"`},
+		"opens now":           {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen, OpensAt: noon}, Sells: true}, `"phase":"open"`},
+		"closes in a second":  {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen, ClosesAt: noon.Add(time.Second)}, Sells: true}, `"phase":"open"`},
+		"closes now":          {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen, ClosesAt: noon}, Sells: true}, `"phase":"ended"`},
+		"paused and ended":    {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhasePaused, ClosesAt: noon}, Sells: true}, `"phase":"ended"`},
+		"paused before hours": {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhasePaused, OpensAt: noon.Add(time.Second)}, Sells: true}, `"phase":"paused"`},
+		"closed before hours": {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseClosed, OpensAt: noon.Add(time.Second)}, Sells: true}, `"phase":"closed"`},
+		"one shard stalls":    {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}, Sells: true, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Stall: stalls}}}, `"phase":"open"`},
+		"nobody may write":    {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}}, `"phase":"stalled"`},
+		"paused, and cannot":  {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhasePaused}}, `"phase":"paused"`},
+		"all shards stall":    {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}, Stall: stalls}}}, `"phase":"stalled"`},
+		"sold out":            {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}, Sells: true, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 1, Sold: 2}}}}}, `"phase":"open","soldOut":true`},
+		"on its way":          {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}, Sells: true, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 2, Sold: 1, InFlight: 1}}}}}, `"phase":"open","soldOut":false`},
+		"a draw":              {executor.Status{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen, Draw: &draw.Status{}}, Sells: true, Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Sold: 1}}}}}, `"soldOut":false`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if len(c.status.Shards) == 0 {

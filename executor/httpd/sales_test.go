@@ -17,10 +17,10 @@ import (
 // TestGetSales lists the sales, at both addresses, in the words of each sale alone.
 func TestGetSales(t *testing.T) {
 	open := &httpdtest.Fake{Name: "b-movie", StatusFunc: func() executor.Status {
-		return executor.Status{UID: "u-1", Phase: "open", Sells: true, Generation: 3, OpensAt: noon, ClosesAt: noon.Add(time.Hour), Shards: []executor.ShardStatus{
+		return executor.Status{SaleSummary: api.SaleSummary{UID: "u-1", Phase: "open", Generation: 3, OpensAt: noon, ClosesAt: noon.Add(time.Hour)}, Sells: true, Shards: []executor.ShardStatus{
 			{Report: shard.Report{Totals: ledger.Totals{Limit: 5, Sold: 3, Available: 2}}}, {Report: shard.Report{Totals: ledger.Totals{Limit: 4, Sold: 1, Held: 1, Available: 2}}}}}
 	}}
-	away := &httpdtest.Fake{Name: "a-play", StatusFunc: func() executor.Status { return executor.Status{Away: api.Standby} }}
+	away := &httpdtest.Fake{Name: "a-play", StatusFunc: func() executor.Status { return executor.Status{SaleSummary: api.SaleSummary{Outcome: api.Standby}} }}
 	s := New(Config{Sales: []executor.Service{open, away}, Clock: atNoon, Tokens: tokensOf(t, "s3cret")})
 	authorized := http.Header{"Authorization": {"Bearer s3cret"}}
 	for _, r := range []*http.Response{do(s, "GET", "/v1/sales", "", authorized), do(s.Admin(), "GET", "/v1/sales", "", nil)} {
@@ -35,8 +35,7 @@ func TestGetSales(t *testing.T) {
 		if err := json.Unmarshal([]byte(text(t, do(s, "GET", "/v1/sales/b-movie", "", authorized))), &whole); err != nil {
 			t.Fatal(err)
 		}
-		want := api.SaleSummary{Sale: whole.Sale, UID: whole.UID, Generation: whole.Generation, Phase: whole.Phase, SoldOut: whole.SoldOut,
-			Stock: whole.Stock, Available: whole.Available, Held: whole.Held, Sold: whole.Sold, OpensAt: whole.OpensAt, ClosesAt: whole.ClosesAt}
+		want := whole.SaleSummary
 		if got.Sales[1] != want || want.Stock != 9 || want.Sold != 4 || want.Phase != "open" {
 			t.Errorf("the sale is %+v, alone %+v", got.Sales[1], whole)
 		}

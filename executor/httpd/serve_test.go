@@ -300,7 +300,9 @@ func TestReadyz(t *testing.T) {
 func TestReadyBesideOver(t *testing.T) {
 	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}, &httpdtest.Fake{
 		Name: "opera", ReadyFunc: func() error { return errors.New("it is destroyed") },
-		StatusFunc: func() executor.Status { return executor.Status{Away: api.NoSuchSale, Phase: ledger.PhaseDestroyed} },
+		StatusFunc: func() executor.Status {
+			return executor.Status{SaleSummary: api.SaleSummary{Outcome: api.NoSuchSale, Phase: ledger.PhaseDestroyed}}
+		},
 	}}})
 	told := func(want string) {
 		t.Helper()

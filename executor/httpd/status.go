@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -25,22 +24,10 @@ func (server *Server) getSales(w http.ResponseWriter, r *http.Request, t target)
 	sales := server.sales()
 	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: server.config.Clock().Wall.UTC()}
 	for _, name := range slices.Sorted(maps.Keys(sales)) {
-		all.Sales = append(all.Sales, sales[name].summary())
+		status := sales[name].Status()
+		all.Sales = append(all.Sales, status.View(all.ServerTime).SaleSummary)
 	}
 	wire.WriteJSON(w, http.StatusOK, all)
-}
-
-// summary returns the most important part of a sale's state.
-func (sale *sale) summary() api.SaleSummary {
-	status := sale.Status()
-	if status.Away != "" {
-		return api.SaleSummary{Sale: sale.name, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away}
-	}
-	v := sale.publicView(&status)
-	return api.SaleSummary{
-		Sale: v.Sale, UID: v.UID, Generation: v.Generation, Phase: v.Phase, SoldOut: v.SoldOut,
-		Stock: v.Stock, Available: v.Available, Held: v.Held, Sold: v.Sold, OpensAt: v.OpensAt, ClosesAt: v.ClosesAt,
-	}
 }
 
 // getSale handles GET /v1/sales/{sale}. The response has more for a sender that may operate, and
@@ -48,19 +35,17 @@ func (sale *sale) summary() api.SaleSummary {
 func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
 	sale, admin := t.sale, t.admin
 	status, operates := sale.Status(), t.grant.Rights()&access.MayOperate != 0
-	if status.Away != "" {
-		p := wire.ProblemOf(status.Away)
+	if status.Outcome != "" {
+		p := wire.ProblemOf(status.Outcome)
 		if operates && p.Status == http.StatusServiceUnavailable { // what is known
-			var view api.Sale
-			sale.addOperations(&view, &status, admin)
-			p.Known = &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves, Problems: view.Problems}
+			p.Known = sale.operations(&status, admin)
 		}
 		p.Write(w)
 		return
 	}
-	view := sale.publicView(&status)
+	view := status.View(sale.clock().Wall)
 	if operates {
-		sale.addOperations(view, &status, admin)
+		view.Known = *sale.operations(&status, admin)
 	}
 	wire.WriteJSON(w, http.StatusOK, view)
 }

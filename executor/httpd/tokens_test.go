@@ -99,8 +99,8 @@ func guardedSale() *operated {
 		UserFunc: func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
 		FindFunc: func(executor.ClaimID) (executor.Claim, api.Outcome) { return firstClaim, "" },
 		StatusFunc: func() executor.Status {
-			return executor.Status{Phase: "open", Sells: true, Nodes: []executor.NodeStatus{{Name: "redis-1:6379", Up: true}},
-				Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Owner: "a:1"}}}}, Members: []executor.MemberStatus{{Address: "a:1", Up: true}}}
+			return executor.Status{SaleSummary: api.SaleSummary{Phase: "open"}, Sells: true, Nodes: []executor.NodeStatus{{Node: api.Node{Name: "redis-1:6379", Up: true}}},
+				Shards: []executor.ShardStatus{{Report: shard.Report{Totals: ledger.Totals{Limit: 1, Owner: "a:1"}}}}, Processes: []api.Process{{Address: "a:1", State: "serving", Up: true}}}
 		},
 	}}
 }
@@ -170,11 +170,11 @@ func TestSaleByRights(t *testing.T) {
 	get := func(h http.Handler, token string) string {
 		return text(t, do(h, "GET", "/v1/sales/movie", "", http.Header{"Authorization": {"Bearer " + token}}))
 	}
-	const want = `{"sale":"movie","uid":"","phase":"open","soldOut":false,"stock":1,"available":0,"held":0,"sold":0,"inFlight":0,"perUserLimit":0,"generation":0,"serverTime":"2026-11-11T12:00:00Z"}`
+	const want = `{"sale":"movie","uid":"","generation":0,"phase":"open","soldOut":false,"stock":1,"available":0,"held":0,"sold":0,"inFlight":0,"perUserLimit":0,"serverTime":"2026-11-11T12:00:00Z"}`
 	if got := get(s, "shop"); got != want {
 		t.Errorf("told is %s\nwant %s", got, want)
 	}
-	if got := get(s, "ops"); !strings.Contains(got, `"nodes":[{"up":true`) || !strings.Contains(got, `"shards":[],"processes":[{"address":"a:1"`) || strings.Contains(got, "redis-1") {
+	if got := get(s, "ops"); !strings.Contains(got, `"nodes":[{"up":true`) || !strings.Contains(got, `"shards":[{"shard":0,"state":"sold-out","owner":"a:1"}],"processes":[{"address":"a:1"`) || strings.Contains(got, "redis-1") {
 		t.Errorf("whoever operates is told %s", got)
 	}
 	if got := get(s.Admin(), ""); !strings.Contains(got, `"nodes":[{"name":"redis-1:6379"`) {

@@ -11,81 +11,32 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"salectl/api"
-	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/payments"
 	"salectl/executor/status"
 )
 
-// addHolds adds the holds of a shard to holds.
-func addHolds(holds *api.Holds, shard *executor.ShardStatus) {
-	if next := shard.Release.UTC(); !shard.Release.IsZero() && (holds.NextRelease.IsZero() || next.Before(holds.NextRelease)) {
-		holds.NextRelease = next
-	}
-	o := shard.Outcomes
-	holds.Open += o.OpenHolds
-	holds.Confirmed += o.Confirmed
-	holds.Expired += o.Expired
-	holds.Cancelled += o.Cancelled
-	holds.Refunded += o.Refunded
-	holds.Resold += o.Resold
-	holds.RefundsDue += o.RefundsDue
-}
-
-// publicView returns the part of a sale's state that a token with the right to claim may read.
-func (sale *sale) publicView(status *executor.Status) *api.Sale {
-	now := sale.clock().Wall
-	view := &api.Sale{
-		Sale:         sale.name,
-		UID:          status.UID,
-		Phase:        ledger.PhaseAt(status.Phase, status.OpensAt, status.ClosesAt, now),
-		PerUserLimit: status.PerUser,
-		Partial:      status.Partial,
-		OpensAt:      status.OpensAt.UTC(),
-		ClosesAt:     status.ClosesAt.UTC(),
-		Generation:   status.Generation,
-		ServerTime:   now.UTC(),
-		Draw:         status.Draw,
-	}
-	if p := status.RedPacket; p != nil {
-		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total), Commitment: status.Commitment.String()}
-	}
-	for _, shard := range status.Shards {
-		if shard.Paid {
-			view.Holds = cmp.Or(view.Holds, new(api.Holds))
-			addHolds(view.Holds, &shard)
-		}
-		view.Stock += shard.Limit
-		view.Available += shard.Available
-		view.Held += shard.Held
-		view.Sold += shard.Sold
-		view.InFlight += shard.InFlight
-	}
-	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
-	if view.Phase == ledger.PhaseOpen && !status.Sells {
-		view.Phase = ledger.PhaseStalled
-	}
-	return view
-}
-
-// addOperations adds the state for operators to view. Names of lock nodes and errors contain addresses:
-// addOperations adds these texts only if admin is true, for the admin address.
-func (sale *sale) addOperations(view *api.Sale, status *executor.Status, admin bool) {
+// operations returns the state for operators. Names of lock nodes and errors contain addresses: they
+// are included only if admin is true, for the admin address.
+func (sale *sale) operations(status *executor.Status, admin bool) *api.Known {
 	private := func(text string) string {
 		if admin {
 			return text
 		}
 		return ""
 	}
-	view.Nodes, view.Shards = make([]api.Node, 0, len(status.Nodes)), []api.Shard{}
-	view.Processes, view.Owners, view.Moves = processes(status.Members), ownership(status.Shards), status.Moves
+	view := &api.Known{
+		Nodes: make([]api.Node, 0, len(status.Nodes)), Shards: make([]api.Shard, 0, len(status.Shards)),
+		Processes: status.Processes, Moves: status.Moves,
+	}
 	for _, n := range status.Nodes {
 		view.Nodes = append(view.Nodes, api.Node{
 			Name: private(n.Name), Up: n.Up, Since: displayTime(n.Since), Error: private(n.Error), VotesFrom: n.VotesFrom.UTC(),
 		})
 	}
-	for _, shard := range status.Shards {
+	busy := busyShards(status.Shards)
+	for i, shard := range status.Shards {
 		if shard.Listed {
 			view.Lists = cmp.Or(view.Lists, new(api.Lists))
 			view.Lists.Undrained += shard.Undrained
@@ -95,9 +46,15 @@ func (sale *sale) addOperations(view *api.Sale, status *executor.Status, admin b
 				view.Lists.Off++
 			}
 		}
-		if stall := shard.Stall; stall != nil {
-			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: displayTime(stall.Since), Error: private(stall.Error)})
+		one := api.Shard{
+			Shard: shard.Shard, State: shardState(status, &shard), Owner: shard.Owner,
+			Available: shard.Available, Held: shard.Held, Sold: shard.Sold, Entries: shard.Entries,
+			Load: shard.PerSecond, Waiting: shard.Queue, Busy: busy[i],
 		}
+		if stall := shard.Stall; stall != nil {
+			one.Since, one.Error = displayTime(stall.Since), private(stall.Error)
+		}
+		view.Shards = append(view.Shards, one)
 	}
 	for _, p := range status.Problems {
 		problem := api.SaleProblem{
@@ -114,6 +71,28 @@ func (sale *sale) addOperations(view *api.Sale, status *executor.Status, admin b
 			view.PaymentCheck.Error = private(view.PaymentCheck.Error)
 		}
 	}
+	return view
+}
+
+// shardState returns the state of a shard in one word, of which a fault comes first.
+func shardState(sale *executor.Status, s *executor.ShardStatus) string {
+	switch {
+	case s.Stall != nil || s.Stuck == status.Ledger:
+		return api.ShardStalled
+	case s.NoLease:
+		return api.ShardNoLease
+	case slices.ContainsFunc(sale.Moves, func(m api.Move) bool { return m.Shard == s.Shard }):
+		return api.ShardMoving
+	case s.Unknown:
+		return api.ShardUnknown
+	case sale.Draw != nil && s.Sold == 0:
+		return api.ShardDrawing
+	case s.Available > 0:
+		return api.ShardSelling
+	case s.Held > 0 || s.InFlight > 0:
+		return api.ShardNone
+	}
+	return api.ShardSoldOut
 }
 
 // paymentCheck returns the health of payment checks, or nil if there is nothing to show.
@@ -130,45 +109,6 @@ func paymentCheck(h payments.Health) *api.PaymentCheck {
 
 // displayTime truncates a time to milliseconds for display.
 func displayTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
-
-// processes returns the processes of a sale.
-func processes(members []executor.MemberStatus) (all []api.Process) {
-	for _, m := range members {
-		p := api.Process{
-			Address: m.Address, Version: m.Version, State: cmp.Or(m.State, api.ProcessServing),
-			Self: m.Here, Up: m.Up, Assigned: m.Assigned,
-		}
-		if m.Up {
-			p.Shards = &m.Shards
-		}
-		if t := m.Traffic; t != nil {
-			p.Requests, p.Forwarded = tenths(&t.Came), tenths(&t.Passed)
-		}
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b api.Process) int { return cmp.Compare(a.Address, b.Address) })
-	return all
-}
-
-// ownership returns owner and load of each shard for which one of these is known.
-func ownership(shards []executor.ShardStatus) (all []api.Ownership) {
-	busy := busyShards(shards)
-	for i, s := range shards {
-		if s.Owner != "" || s.PerSecond != nil {
-			all = append(all, api.Ownership{Shard: s.Shard, Owner: s.Owner, Load: tenths(s.PerSecond), Waiting: s.Queue, Busy: busy[i]})
-		}
-	}
-	return all
-}
-
-// tenths rounds a rate to tenths for display.
-func tenths(rate *float64) *float64 {
-	if rate == nil {
-		return nil
-	}
-	rounded := math.Round(*rate*10) / 10
-	return &rounded
-}
 
 // busyShards reports for each shard whether it decides more than twice as many requests as the others on
 // average, and more than chance explains. Users are distributed by hash: the number of claims of a shard in
@@ -200,27 +140,10 @@ func busyShards(shards []executor.ShardStatus) []bool {
 // dashboardLook returns a sale's state for the dashboard. unready is the reason why some shard cannot sell, if any.
 func (sale *sale) dashboardLook(unready string) dashboard.Look {
 	status := sale.Status()
-	view := sale.publicView(&status)
-	sale.addOperations(view, &status, true)
-	l := dashboard.Look{View: view, About: status.About, Away: status.Away, Unready: unready}
+	l := dashboard.Look{Sale: status.View(sale.clock().Wall), About: status.About, Unready: unready}
+	l.Sale.Known = *sale.operations(&status, true)
 	l.Answers, l.Took = sale.read()
-	moving := make(map[int]bool)
-	for _, m := range status.Moves {
-		moving[m.Shard] = true
-	}
-	busy := busyShards(status.Shards)
-	for i, one := range status.Shards {
-		l.Shards = append(l.Shards, shardOf(&one, busy[i], moving[one.Shard]))
-	}
 	return l
-}
-
-func shardOf(s *executor.ShardStatus, busy, moving bool) dashboard.Shard {
-	return dashboard.Shard{
-		Shard: s.Shard, Known: !s.Unknown, Owner: s.Owner, Available: s.Available, Held: s.Held, Sold: s.Sold, InFlight: s.InFlight,
-		Entries: s.Entries, Load: tenths(s.PerSecond), Waiting: s.Queue, Busy: busy, Stalled: s.Stall != nil || s.Stuck == status.Ledger,
-		NoLease: s.NoLease, Moving: moving,
-	}
 }
 
 // read returns the number of answered claims by outcome, and the distribution of their durations.

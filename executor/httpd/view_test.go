@@ -7,9 +7,11 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/draw"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 )
 
 func pointer[T any](v T) *T { return &v }
@@ -17,22 +19,21 @@ func pointer[T any](v T) *T { return &v }
 // What the sale's processes say of themselves is told, and nothing is where they say nothing.
 func TestProcesses(t *testing.T) {
 	status := executor.Status{
-		Sale: "movie",
+		SaleSummary: api.SaleSummary{Sale: "movie"},
 		Shards: []executor.ShardStatus{
-			{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Owner: "a:1"}, Load: shard.Load{PerSecond: pointer(100.04), Queue: 3}}}, {Report: shard.Report{Shard: 1, Load: shard.Load{PerSecond: pointer(0.0)}, Totals: ledger.Totals{Owner: "b:1"}}}, {Report: shard.Report{Shard: 2}},
+			{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Owner: "a:1"}, Load: shard.Load{PerSecond: pointer(100.0), Queue: 3}}}, {Report: shard.Report{Shard: 1, Load: shard.Load{PerSecond: pointer(0.0)}, Totals: ledger.Totals{Owner: "b:1"}}}, {Report: shard.Report{Shard: 2}},
 		},
-		Members: []executor.MemberStatus{
-			{ID: "2", Address: "b:1", Version: "v2", Assigned: 2},
-			{ID: "1", Address: "a:1", Version: "v2", Here: true, Up: true, Shards: 1, Assigned: 1, Traffic: &executor.Traffic{Came: 12.04, Passed: 6}},
-			{ID: "3", Address: "c:1", State: "standby", Up: true},
+		Processes: []api.Process{
+			{Address: "a:1", Version: "v2", State: "serving", Self: true, Up: true, Shards: new(1), Assigned: 1, Requests: pointer(12.0), Forwarded: pointer(6.0)},
+			{Address: "b:1", State: "serving"},
 		},
 		Moves: []api.Move{{Shard: 1, From: "b:1", To: "a:1", Stage: "follows"}},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
-	const want = `"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"requests":12,"forwarded":6},` +
-		`{"address":"b:1","version":"v2","state":"serving","up":false,"assigned":2},` +
-		`{"address":"c:1","state":"standby","up":true,"shards":0,"assigned":0}],` +
-		`"owners":[{"shard":0,"owner":"a:1","load":100,"waiting":3,"busy":true},{"shard":1,"owner":"b:1","load":0}],` +
+	const want = `"shards":[{"shard":0,"state":"sold-out","owner":"a:1","load":100,"waiting":3,"busy":true},{"shard":1,"state":"moving","owner":"b:1","load":0},` +
+		`{"shard":2,"state":"sold-out"}],` +
+		`"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"requests":12,"forwarded":6},` +
+		`{"address":"b:1","state":"serving","up":false,"assigned":0}],` +
 		`"moves":[{"shard":1,"from":"b:1","to":"a:1","stage":"follows"}]}`
 	if got := text(t, do(s, http.MethodGet, api.SalesPath+"movie", "", nil)); !strings.HasSuffix(got, want) {
 		t.Errorf("it says %s\nwant the end %s", got, want)
@@ -67,6 +68,31 @@ func TestBusier(t *testing.T) {
 		}
 		if got != c.busy {
 			t.Errorf("%v: %s, want %s", c.loads, got, c.busy)
+		}
+	}
+}
+
+// A draw's shards take entries until they have given units, and a fault stands before anything else.
+func TestShardStates(t *testing.T) {
+	for _, c := range []struct {
+		shard  executor.ShardStatus
+		totals ledger.Totals
+		want   string
+	}{
+		{executor.ShardStatus{}, ledger.Totals{Available: 5}, api.ShardDrawing},
+		{executor.ShardStatus{}, ledger.Totals{Available: 3, Sold: 2}, api.ShardSelling},
+		{executor.ShardStatus{}, ledger.Totals{Available: 5, Sold: 1, Held: 2}, api.ShardSelling},
+		{executor.ShardStatus{}, ledger.Totals{Sold: 5}, api.ShardSoldOut},
+		{executor.ShardStatus{}, ledger.Totals{InFlight: 1, Sold: 1}, api.ShardNone},
+		{executor.ShardStatus{Unknown: true}, ledger.Totals{}, api.ShardUnknown},
+		{executor.ShardStatus{Stall: new(executor.Stall)}, ledger.Totals{Available: 5}, api.ShardStalled},
+		{executor.ShardStatus{Report: shard.Report{Load: shard.Load{Stuck: status.Ledger}}, NoLease: true}, ledger.Totals{}, api.ShardStalled},
+		{executor.ShardStatus{NoLease: true, Unknown: true}, ledger.Totals{}, api.ShardNoLease},
+		{executor.ShardStatus{Report: shard.Report{Shard: 7}, Unknown: true}, ledger.Totals{}, api.ShardMoving},
+	} {
+		c.shard.Totals = c.totals
+		if got := shardState(&executor.Status{SaleSummary: api.SaleSummary{Draw: new(draw.Status)}, Moves: []api.Move{{Shard: 7}}}, &c.shard); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.shard, got, c.want)
 		}
 	}
 }

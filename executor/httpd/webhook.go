@@ -100,7 +100,7 @@ func (sale *sale) rejectWebhook(w http.ResponseWriter, r *http.Request, err erro
 	rejection, is := errors.AsType[*payments.Rejection](err)
 	switch {
 	case !is: // payments.ErrAway. Without an outcome, the process has just begun to serve.
-		return sale.answerWebhook(w, r, &payments.Event{}, &executor.Answer{Outcome: cmp.Or(sale.Status().Away, api.Standby)})
+		return sale.answerWebhook(w, r, &payments.Event{}, &executor.Answer{Outcome: cmp.Or(sale.Status().Outcome, api.Standby)})
 	case rejection.Clock && sale.clockOff():
 		wire.WriteUnavailable(w, payments.UnreadyRetry, "The clock of this server is wrong, so it cannot verify the age of the message. Repeat it later, or at another process of the sale.")
 	default:

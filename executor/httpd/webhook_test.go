@@ -208,10 +208,10 @@ func TestWebhookIsGuarded(t *testing.T) {
 		"no webhook": {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook = nil }, 404, "This sale takes no webhooks: its file has no payment.webhook."},
 		"no key":     {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook.SecretsEnv = "OTHER" }, 503, "its log has the reason"},
 		"standby": {func(s *toldSale, _ *Config) {
-			s.away, s.StatusFunc = true, func() executor.Status { return executor.Status{Away: api.Standby} }
+			s.away, s.StatusFunc = true, func() executor.Status { return executor.Status{SaleSummary: api.SaleSummary{Outcome: api.Standby}} }
 		}, 503, `"outcome":"standby"`},
 		"no sale": {func(s *toldSale, _ *Config) {
-			s.away, s.StatusFunc = true, func() executor.Status { return executor.Status{Away: api.NoSuchSale} }
+			s.away, s.StatusFunc = true, func() executor.Status { return executor.Status{SaleSummary: api.SaleSummary{Outcome: api.NoSuchSale}} }
 		}, 404, `"outcome":"no_such_sale"`},
 	} {
 		status, header, said := send(t, told(t, never, c.change), body)

@@ -132,8 +132,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
 	}
-	answer, _ := m.of.Away()
-	r := reading{status: m.of.Status(), away: answer.Outcome, health: m.of.Health(), problems: m.of.Problems(), now: m.clock().Wall}
+	status := m.of.Status()
+	r := reading{view: status.View(m.clock().Wall), health: m.of.Health(), problems: m.of.Problems()}
 	r.answered, r.bounced, r.lost = m.of.Forwards()
 	for _, s := range m.of.Shards() {
 		r.shards.add(s)

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -17,7 +18,8 @@ func TestMetricsOfMovingUnits(t *testing.T) {
 	var from, to shard.Status
 	from.Limit, from.Available, from.Sold, from.InFlight = 30, 4, 21, 5
 	to.Limit, to.Available, to.Sold = 10, 1, 9
-	r := reading{status: process.Status{Shards: []shard.Status{from, to}}}
+	status := process.Status{Shards: []shard.Status{from, to}}
+	r := reading{view: status.View(time.Unix(1, 0))}
 	got := make(map[string]float64)
 	r.units(sink{send: func(metric prometheus.Metric) {
 		var v dto.Metric

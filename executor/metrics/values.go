@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -11,18 +10,15 @@ import (
 	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/executor/ownership"
-	"salectl/executor/process"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 )
 
 // reading is what Collect reads of a process.
 type reading struct {
-	status   process.Status
-	away     api.Outcome // of claims on shards that cannot be reached
+	view     *api.Sale
 	health   *ownership.Status
 	problems []status.Problem // nil: they were not compiled
-	now      time.Time
 	shards   shardSums
 	// The results of forwarded requests.
 	answered, bounced, lost uint64
@@ -30,10 +26,10 @@ type reading struct {
 
 // complete is a reading that has every metric.
 var complete = reading{
-	status: process.Status{Draw: new(draw.Status), Shards: []shard.Status{{Paid: true, Report: shard.Report{Release: time.Unix(1, 0)}}}},
+	view: &api.Sale{SaleSummary: api.SaleSummary{Draw: new(draw.Status)}, Holds: &api.Holds{NextRelease: time.Unix(1, 0)}},
 	health: &ownership.Status{
 		Logged: ownership.Logged{Phase: ledger.PhaseOpen, ReadAt: time.Unix(1, 0), OpensAt: time.Unix(1, 0), ClosesAt: time.Unix(1, 0)},
-		Nodes:  []ownership.NodeStatus{{Since: time.Unix(1, 0), Errors: map[string]uint64{"": 0}}},
+		Nodes:  []ownership.NodeStatus{{Node: api.Node{Since: time.Unix(1, 0)}, Errors: map[string]uint64{"": 0}}},
 	},
 	problems: []status.Problem{},
 	shards:   shardSums{stalledSince: time.Unix(1, 0), listed: true, paid: true},
@@ -105,10 +101,10 @@ var phases = []string{
 // that shares it has the same, as far as it knows: it knows the shards of its peers from their updates. It
 // leaves out what it does not know, since a zero would be believed.
 func (r *reading) sale(to sink) {
-	h, is := r.health, r.phase()
+	h := r.health
 	for _, phase := range phases {
 		to.gauge("salectl_sale_phase", "1 for the phase that the sale is in, 0 for all others; unknown: the ledger cannot be read.",
-			one(phase == is), "phase", phase)
+			one(phase == r.view.Phase), "phase", phase)
 	}
 	if h.Unread != nil || !h.Logged.ReadAt.IsZero() {
 		to.gauge("salectl_ledger_up", "1 while this process can read the sale's log.", one(h.Unread == nil))
@@ -123,66 +119,37 @@ func (r *reading) sale(to sink) {
 		to.time("salectl_sale_closes_timestamp_seconds", "Time when the sale ends; no value without closesAt.", l.ClosesAt)
 	}
 	// A shard that no peer reports as its own may be served by a process that this one does not reach.
-	if r.status.Away == "" && !slices.Contains(h.Held, false) {
+	if r.view.Outcome == "" && !slices.Contains(h.Held, false) {
 		r.units(to)
 	}
 }
 
 // units sends the sums of all shards.
 func (r *reading) units(to sink) {
-	var sum shard.Status
-	for _, x := range r.status.Shards {
-		sum.Limit += x.Limit
-		sum.Available += x.Available
-		sum.Held += x.Held
-		sum.Sold += x.Sold
-		sum.InFlight += x.InFlight
-		sum.Paid = sum.Paid || x.Paid
-		sum.Outcomes.Add(x.Outcomes)
-		if next := x.Release; !next.IsZero() && (sum.Release.IsZero() || next.Before(sum.Release)) {
-			sum.Release = next
-		}
+	v := r.view
+	to.gauge("salectl_sale_sold_out", "1 while every unit is sold.", one(v.SoldOut))
+	to.gauge("salectl_sale_stock_units", "Units added less those removed or retired.", float64(v.Stock))
+	to.gauge("salectl_sale_available_units", "Units for sale.", float64(v.Available))
+	to.gauge("salectl_sale_held_units", "Units in claims that are held until they are paid.", float64(v.Held))
+	to.gauge("salectl_sale_sold_units", "Units sold.", float64(v.Sold))
+	to.gauge("salectl_sale_moving_units", "Units in transfer between shards.", float64(v.InFlight))
+	if v.Draw != nil {
+		to.gauge("salectl_sale_entries", "Entries of a draw, also those that have won.", float64(v.Draw.Entries))
 	}
-	drawn := r.status.Draw
-	to.gauge("salectl_sale_sold_out", "1 while every unit is sold.", one(drawn == nil && sum.Limit > 0 && sum.Sold == sum.Limit))
-	to.gauge("salectl_sale_stock_units", "Units added less those removed or retired.", float64(sum.Limit))
-	to.gauge("salectl_sale_available_units", "Units for sale.", float64(sum.Available))
-	to.gauge("salectl_sale_held_units", "Units in claims that are held until they are paid.", float64(sum.Held))
-	to.gauge("salectl_sale_sold_units", "Units sold.", float64(sum.Sold))
-	to.gauge("salectl_sale_moving_units", "Units in transfer between shards.", float64(sum.InFlight))
-	if drawn != nil {
-		to.gauge("salectl_sale_entries", "Entries of a draw, also those that have won.", float64(drawn.Entries))
-	}
-	if !sum.Paid {
+	h := v.Holds
+	if h == nil {
 		return
 	}
-	to.gauge("salectl_sale_open_holds", "Claims that are held.", float64(sum.Outcomes.OpenHolds))
+	to.gauge("salectl_sale_open_holds", "Claims that are held.", float64(h.Open))
 	to.time("salectl_sale_next_release_timestamp_seconds",
-		"When the next hold is released, unless it is paid; no value while nothing is held.", sum.Release)
+		"When the next hold is released, unless it is paid; no value while nothing is held.", h.NextRelease)
 	for how, n := range map[string]int64{
-		"confirmed": sum.Outcomes.Confirmed, "expired": sum.Outcomes.Expired, "cancelled": sum.Outcomes.Cancelled,
-		"refunded": sum.Outcomes.Refunded, "resold": sum.Outcomes.Resold,
+		"confirmed": h.Confirmed, "expired": h.Expired, "cancelled": h.Cancelled, "refunded": h.Refunded, "resold": h.Resold,
 	} {
 		to.count("salectl_sale_settled_claims_total",
 			"Claims that were confirmed, expired, cancelled, refunded, or resold to a late payment, since the sale began.", float64(n), "how", how)
 	}
-	to.count("salectl_sale_refunds_due_total", "Payments that bought nothing and are owed back, since the sale began.",
-		float64(sum.Outcomes.RefundsDue))
-}
-
-// phase returns the phase of the sale: by its shards or, where not all of them are known, by its log.
-func (r *reading) phase() string {
-	s, h, phase := &r.status, r.health, ledger.PhaseUnknown
-	switch {
-	case s.Away == "":
-		phase = ledger.PhaseAt(s.Phase, s.OpensAt, s.ClosesAt, r.now)
-	case h.Unread == nil && h.Logged.Phase != "":
-		phase = ledger.PhaseAt(h.Logged.Phase, h.Logged.OpensAt, h.Logged.ClosesAt, r.now)
-	}
-	if phase == ledger.PhaseOpen && !s.Sells && (s.Away == "" || r.away == api.NoQuorum || h.Idle != "") {
-		return ledger.PhaseStalled
-	}
-	return phase
+	to.count("salectl_sale_refunds_due_total", "Payments that bought nothing and are owed back, since the sale began.", float64(h.RefundsDue))
 }
 
 // shardSums adds up the values of the shards of this process, and has the worst where a sum would hide one
@@ -263,9 +230,9 @@ func (r *reading) peers(to sink) {
 			"not_owner (forwarded again), lost (the link was cut; sent again).", float64(n), "outcome", outcome)
 	}
 	up, states := 0, map[string]int{api.ProcessServing: 0, api.ProcessStandby: 0, api.ProcessDraining: 0, api.ProcessUnable: 0}
-	for _, x := range r.health.Members {
-		states[cmp.Or(x.State, api.ProcessServing)]++
-		if x.Up && !x.Here {
+	for _, x := range r.health.Processes {
+		states[x.State]++
+		if x.Up && !x.Self {
 			up++
 		}
 	}

@@ -7,21 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
 
-// NodeStatus is the health of a lock node, as seen by this process.
+// NodeStatus is the health of a lock node, as seen by this process. Since is the start of the state, or the
+// time of the first call.
 type NodeStatus struct {
-	Name  string
-	Up    bool      // the last call succeeded
-	Since time.Time // start of this state, or time of the first call
-	Error string    // cause if it is not up, in one line
-	// VotesFrom is set while the node abstains after losing its memory. It is the time, by its own
-	// clock, at which the node votes again.
-	VotesFrom time.Time
-
+	api.Node
 	Failures int               // failed calls in a row
 	Ahead    time.Duration     // how far its clock is ahead of the median of the nodes' clocks; 0 if unknown
 	Errors   map[string]uint64 // number by kind; replaced, never modified
@@ -45,7 +40,7 @@ type Nodes []NodeStatus
 func NewNodes(names []string) Nodes {
 	w := make(Nodes, len(names))
 	for i, name := range names {
-		w[i] = NodeStatus{Name: name, Error: "it has not answered yet"}
+		w[i] = NodeStatus{Node: api.Node{Name: name, Error: "it has not answered yet"}}
 	}
 	return w
 }

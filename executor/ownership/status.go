@@ -22,30 +22,17 @@ type Status struct {
 	ClockOff   time.Duration // offset of this host's clock if it exceeds a ttl, or 0
 	NoMajority bool          // no majority of the lock nodes votes
 	Locks      quorum.Stats
-	Members    []ProcessStatus
+	Processes  []api.Process // by address
 	Moves      []api.Move
 	Held       []bool // by shard: a reachable process reports to own it
 	Idle       string // reason why no process may own the shards without owner; "": one may
-}
-
-// ProcessStatus is a process of the sale.
-type ProcessStatus struct {
-	ID       string // id of this start of the process
-	Address  string // address at which it answers
-	Version  string
-	State    string   // "": it may own shards; standby, draining, unable
-	Here     bool     // it is the reporting process
-	Up       bool     // it is linked and has sent something recently
-	Shards   int      // number of shards it owns if Up; otherwise unknown
-	Assigned int      // number of shards assigned to it
-	Traffic  *Traffic // nil: unknown
 }
 
 // Status returns the state of this process.
 func (m *Machine) Status(now clock.Now) Status {
 	s := Status{
 		Nodes: m.nodes.Status(), Logged: m.log.logged(), Missing: m.log.missing, Seen: m.log.seen, Unread: m.log.readErr, ClockOff: m.clock.off, NoMajority: m.silent,
-		Locks: m.locks, Members: m.handover.processes(now), Moves: m.handover.moving(now), Held: m.handover.held(now),
+		Locks: m.locks, Processes: m.handover.processes(now), Moves: m.handover.moving(now), Held: m.handover.held(now),
 	}
 	if m.handover.leases != nil {
 		s.Locks = s.Locks.Plus(m.handover.leases.Stats())
@@ -115,7 +102,7 @@ func (a *assignment) idle() string {
 }
 
 // processes returns the known processes of the sale.
-func (h *handover) processes(now clock.Now) (all []ProcessStatus) {
+func (h *handover) processes(now clock.Now) (all []api.Process) {
 	owns, assigned := make(map[string]int), make(map[string]int)
 	for i := range h.all {
 		assigned[h.assignment.desired[i]]++
@@ -126,17 +113,24 @@ func (h *handover) processes(now clock.Now) (all []ProcessStatus) {
 		}
 	}
 	for _, p := range h.assignment.members {
-		s := ProcessStatus{
-			ID: p.ID, Address: p.Address, Version: p.Version, State: p.State, Here: p.ID == h.cfg.ID,
-			Shards: owns[p.ID], Assigned: assigned[p.ID],
+		s := api.Process{
+			Address: p.Address, Version: p.Version, State: cmp.Or(p.State, api.ProcessServing), Self: p.ID == h.cfg.ID, Assigned: assigned[p.ID],
 		}
-		if s.Here {
-			s.Up, s.Traffic = true, h.traffic
+		var traffic *Traffic
+		if s.Self {
+			s.Up, traffic = true, h.traffic
 		} else if peer := h.peers.all[p.ID]; peer != nil && h.peers.isUp(now, p.ID) {
-			s.Up, s.Traffic = true, peer.traffic
+			s.Up, traffic = true, peer.traffic
+		}
+		if s.Up {
+			s.Shards = new(owns[p.ID])
+		}
+		if traffic != nil {
+			s.Requests, s.Forwarded = &traffic.Came, &traffic.Passed
 		}
 		all = append(all, s)
 	}
+	slices.SortFunc(all, func(a, b api.Process) int { return cmp.Compare(a.Address, b.Address) })
 	return all
 }
 

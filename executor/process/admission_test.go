@@ -77,7 +77,7 @@ func TestAdmission(t *testing.T) {
 	}
 	ready(p, "standby: starting")
 	claims(p, users[0], 0, api.Standby)
-	if s := p.p.Status(); s.Away != api.Standby || s.Sale != "listed" || s.Shards != nil {
+	if s := p.p.Status(); s.Outcome != api.Standby || s.Sale != "listed" || s.Shards != nil {
 		t.Errorf("%+v", s)
 	}
 	p.dead = true
@@ -91,7 +91,7 @@ func TestAdmission(t *testing.T) {
 		t.Error("units that are no packets have amounts")
 	}
 	s := p.p.Status()
-	if s.RedPacket != nil || s.UID != saletest.UID || s.Generation != 1 || s.Phase != ledger.PhaseOpen || s.PerUser != 2 || len(s.Shards) != 2 ||
+	if s.Packets != nil || s.UID != saletest.UID || s.Generation != 1 || s.Phase != ledger.PhaseOpen || s.PerUser != 2 || len(s.Shards) != 2 ||
 		!s.OpensAt.Equal(opens) || !s.ClosesAt.IsZero() || s.Shards[0].Sold != 1 || s.Shards[0].Listed {
 		t.Errorf("%+v", s)
 	}
@@ -102,7 +102,7 @@ func TestAdmission(t *testing.T) {
 
 	sells := func(when string, want bool) {
 		t.Helper()
-		if s := p.p.Status(); s.Away == "" && s.Sells != want {
+		if s := p.p.Status(); s.Outcome == "" && s.Sells != want {
 			t.Errorf("%s it sells: %v", when, s.Sells)
 		}
 	}
@@ -158,7 +158,7 @@ func TestAdmission(t *testing.T) {
 	w.pass(20 * time.Second)
 	ready(p, "shard 0 is being taken over")
 	claims(p, users[0], 0, api.Standby)
-	if s := p.p.Status(); s.Away != api.Standby || s.UID != saletest.UID || len(s.Nodes) != 1 ||
+	if s := p.p.Status(); s.Outcome != api.Standby || s.UID != saletest.UID || len(s.Nodes) != 1 ||
 		len(s.Shards) != 2 || !s.Shards[0].Unknown || s.Shards[0].Shard != 0 {
 		t.Errorf("%+v", s)
 	}

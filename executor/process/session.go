@@ -46,8 +46,7 @@ type session struct {
 
 // redPackets are the amounts of a sale whose units are packets of money.
 type redPackets struct {
-	red     *spec.RedPacket      // nil: units are no packets
-	commits ledger.Hash          // the public hash of the amounts
+	about   *api.Packets         // nil: units are no packets
 	packets func() *spec.Packets // computes the amounts once; nil: units are no packets
 }
 
@@ -82,7 +81,8 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t.depth.Store(int64(cfg.Queue))
 	t.declared.Store(&run.Declared)
 	if red := run.RedPacket; red != nil {
-		t.red, t.commits, t.packets = &red.RedPacket, red.Commitment(), sync.OnceValue(red.Deal)
+		t.about = &api.Packets{Currency: red.Currency, Total: red.Format(red.Total), Commitment: red.Commitment().String()}
+		t.packets = sync.OnceValue(red.Deal)
 	}
 	if run.Declared.Engine == spec.EngineRedis {
 		for range own.Lists {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
-	"salectl/draw"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
 	"salectl/executor/shard"
@@ -20,26 +20,58 @@ import (
 
 // Status is a sale as the process that serves it sees it.
 type Status struct {
-	Sale       string
-	Away       api.Outcome // why this process does not know the whole sale; then some of the rest is zero, and shards may be Unknown. "": it can
-	UID        string
-	About      spec.About
-	Run        int64 // by the sale's log; 0: it is not known
-	Generation uint64
-	Phase      string // in the ledger: open, paused, closed; and sealed or destroyed, while this process is away
-	Sells      bool   // or would, if it is open: some shard can be written, as far as is known
-	OpensAt    time.Time
-	ClosesAt   time.Time
-	PerUser    int64
-	Partial    bool
-	RedPacket  *spec.RedPacket // nil: units are no packets of money
-	Commitment ledger.Hash     // to its amounts
-	Draw       *draw.Status    // nil: it is no draw
-	Shards     []shard.Status
-	Nodes      []ownership.NodeStatus
-	Members    []ownership.ProcessStatus // the processes of the sale, as far as is known
-	Moves      []api.Move                // shards that are not where they should be, or about to
-	Problems   []status.Problem          // of this process, as it compiled them last
+	// SaleSummary has no units. Its phase is that in the ledger, which has no hours: View adds both.
+	// Outcome is why this process does not know the whole sale: then some of the rest is zero, shards may
+	// be Unknown, and phase and hours are those of the sale's log. "": it does.
+	api.SaleSummary
+	About     spec.About
+	Run       int64 // by the sale's log; 0: it is not known
+	Sells     bool  // or would, if it is open: some shard can be written, as far as is known
+	PerUser   int64
+	Partial   bool
+	Packets   *api.Packets // nil: units are no packets of money
+	Shards    []shard.Status
+	Nodes     []ownership.NodeStatus
+	Processes []api.Process    // of the sale, as far as is known
+	Moves     []api.Move       // shards that are not where they should be, or about to
+	Problems  []status.Problem // of this process, as it compiled them last
+}
+
+// View returns the part of the status that a token with the right to claim may read, with the phase at a
+// time, and the sums of all shards if all are known.
+func (s *Status) View(now time.Time) *api.Sale {
+	view := &api.Sale{SaleSummary: s.SaleSummary, PerUserLimit: s.PerUser, Partial: s.Partial, Packets: s.Packets, ServerTime: now.UTC()}
+	view.Phase = ledger.PhaseAt(cmp.Or(s.Phase, ledger.PhaseUnknown), s.OpensAt, s.ClosesAt, now)
+	if view.Phase == ledger.PhaseOpen && !s.Sells {
+		view.Phase = ledger.PhaseStalled
+	}
+	view.OpensAt, view.ClosesAt = s.OpensAt.UTC(), s.ClosesAt.UTC()
+	if s.Outcome != "" {
+		return view
+	}
+	var holds api.Holds
+	var sum ledger.Outcomes
+	paid := false
+	for i := range s.Shards {
+		one := &s.Shards[i]
+		view.Stock += one.Limit
+		view.Available += one.Available
+		view.Held += one.Held
+		view.Sold += one.Sold
+		view.InFlight += one.InFlight
+		paid = paid || one.Paid
+		sum.Add(one.Outcomes)
+		if at := one.Release.UTC(); !at.IsZero() && (holds.NextRelease.IsZero() || at.Before(holds.NextRelease)) {
+			holds.NextRelease = at
+		}
+	}
+	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
+	if paid {
+		holds.Open, holds.Confirmed, holds.Expired, holds.Cancelled = sum.OpenHolds, sum.Confirmed, sum.Expired, sum.Cancelled
+		holds.Refunded, holds.Resold, holds.RefundsDue = sum.Refunded, sum.Resold, sum.RefundsDue
+		view.Holds = &holds
+	}
+	return view
 }
 
 // Ready returns nil while this process can answer for every shard: by itself, or by a peer.
@@ -123,23 +155,23 @@ func (d *Admission) absent() error {
 // peers.
 func (d *Admission) Status() Status {
 	t, h, now := d.serving.Load(), d.health.Load(), d.clock()
-	v := Status{Sale: d.sale, Run: h.Logged.Run, Nodes: h.Nodes, Members: h.Members, Moves: h.Moves}
+	away := d.away.Load().Outcome
+	v := Status{Run: h.Logged.Run, Nodes: h.Nodes, Processes: h.Processes, Moves: h.Moves}
+	v.Sale = d.sale
 	if all := d.problems.Load(); all != nil {
 		v.Problems = status.Merge(*all)
 	}
 	if t == nil {
-		v.Away = d.away.Load().Outcome
-		if ledger.Over(h.Logged.Phase) { // else it is only known to their owners
-			v.Phase = h.Logged.Phase
-		}
+		v.Outcome = away
+		v.byLog(h)
 		return v
 	}
-	v.UID, v.RedPacket, v.Commitment = t.uid, t.red, t.commits
+	v.UID, v.Packets = t.uid, t.about
 	if declared := t.declared.Load(); declared != nil {
 		v.About = declared.About
 	}
 	all := t.totals.Shards()
-	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum
+	settings, votes := t.settings.Load(), away != api.NoQuorum
 	v.Shards = make([]shard.Status, 0, len(t.shards))
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
@@ -156,7 +188,7 @@ func (d *Admission) Status() Status {
 			one.NoLease = known.Stuck != "" && known.Stuck != status.Ledger || !votes && !h.holds(i)
 			v.Sells = v.Sells || h.holds(i) && known.Stuck == "" // as far as is known here
 		default:
-			one.Unknown, v.Away = true, d.away.Load().Outcome
+			one.Unknown, v.Outcome = true, away
 		}
 		one.PerSecond = known.PerSecond
 		one.Owner = ""
@@ -179,7 +211,19 @@ func (d *Admission) Status() Status {
 		v.Draw = &is
 	}
 	v.OpensAt, v.ClosesAt = ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
+	if v.Outcome != "" {
+		v.byLog(h)
+	}
 	return v
+}
+
+// byLog sets the phase and the hours of a sale of which some shards are unknown to those of its log.
+func (s *Status) byLog(h *health) {
+	s.Phase, s.OpensAt, s.ClosesAt = "", h.Logged.OpensAt, h.Logged.ClosesAt
+	if h.Unread == nil || ledger.Over(h.Logged.Phase) {
+		s.Phase = h.Logged.Phase
+	}
+	s.Sells = s.Sells || s.Outcome != api.NoQuorum && h.Idle == "" // as far as is known here
 }
 
 // Health returns the state of the ownership of shards when the machine last acted. It is safe for

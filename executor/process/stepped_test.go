@@ -190,8 +190,8 @@ func TestSteppedDamagedSale(t *testing.T) {
 	if !s.gone || len(told) != 1 || told[0].Outcome != api.Sold {
 		t.Errorf("it is gone (%t) and has told %v", s.gone, told)
 	}
-	if !errors.Is(s.p.Err(), ledger.ErrCorrupt) || s.p.Status().Away != api.NoQuorum {
-		t.Errorf("it says %v and %v", s.p.Err(), s.p.Status().Away)
+	if !errors.Is(s.p.Err(), ledger.ErrCorrupt) || s.p.Status().Outcome != api.NoQuorum {
+		t.Errorf("it says %v and %v", s.p.Err(), s.p.Status().Outcome)
 	}
 }
 

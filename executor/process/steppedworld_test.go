@@ -286,8 +286,8 @@ func (w *steppedWorld) shared() {
 			if !s.isReady() {
 				return false
 			}
-			for _, m := range s.p.Status().Members {
-				if m.Shards != m.Assigned {
+			for _, m := range s.p.Status().Processes {
+				if m.Shards == nil || *m.Shards != m.Assigned {
 					return false
 				}
 			}

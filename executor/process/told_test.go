@@ -48,8 +48,8 @@ func TestAmountsAreTold(t *testing.T) {
 			if amounts["0.02CNY"] != 9 || amounts["0.01CNY"] != 1 {
 				t.Errorf("the amounts %v", amounts)
 			}
-			if s := p.p.Status(); s.RedPacket == nil || *s.RedPacket != red {
-				t.Errorf("the sale's status tells of %+v", s.RedPacket)
+			if s := p.p.Status(); s.Packets == nil || s.Packets.Currency != "CNY" || s.Packets.Total != "0.19" {
+				t.Errorf("the sale's status tells of %+v", s.Packets)
 			}
 		})
 	}

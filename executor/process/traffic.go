@@ -1,6 +1,7 @@
 package process
 
 import (
+	"math"
 	"time"
 
 	"salectl/backends/clock"
@@ -33,7 +34,7 @@ const (
 	meterSamples = 6
 )
 
-// sample adds a count and returns the rate a second; nil: there are too few samples.
+// sample adds a count and returns the rate a second, in tenths; nil: there are too few samples.
 func (m *meter) sample(now time.Duration, count uint64) *float64 {
 	m.at[m.n%meterSamples], m.count[m.n%meterSamples] = now, count
 	m.n++
@@ -41,7 +42,7 @@ func (m *meter) sample(now time.Duration, count uint64) *float64 {
 		return nil
 	}
 	first := m.n % meterSamples
-	rate := float64(count-m.count[first]) / (now - m.at[first]).Seconds()
+	rate := math.Round(float64(count-m.count[first])/(now-m.at[first]).Seconds()*10) / 10
 	return &rate
 }
 

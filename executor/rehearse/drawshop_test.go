@@ -52,9 +52,9 @@ func (s *drawShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := drawAnswer{}
 	switch {
 	case rest == "":
-		json.NewEncoder(w).Encode(api.Sale{Sale: "movie", Held: int64(len(s.in(api.Held))), Sold: int64(len(s.in(api.Sold))), Draw: &draw.Status{
+		json.NewEncoder(w).Encode(api.Sale{SaleSummary: api.SaleSummary{Sale: "movie", Held: int64(len(s.in(api.Held))), Sold: int64(len(s.in(api.Sold))), Draw: &draw.Status{
 			Winners: s.stock, Ranks: int64(len(s.order)), Complete: s.revealed, Lapsed: s.lapsed(),
-		}})
+		}}})
 		return
 	case rest == "/claims":
 		var q api.Request

@@ -44,7 +44,7 @@ func (s *paidShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.expire()
 	rest := strings.TrimPrefix(r.URL.Path, "/v1/sales/movie")
 	if r.Method == http.MethodGet && rest == "" {
-		json.NewEncoder(w).Encode(api.Sale{Sale: "movie", Held: int64(len(s.in(api.Held)))})
+		json.NewEncoder(w).Encode(api.Sale{SaleSummary: api.SaleSummary{Sale: "movie", Held: int64(len(s.in(api.Held)))}})
 		return
 	}
 	var (

@@ -683,7 +683,7 @@ func TestClosesAtHasPassed(t *testing.T) {
 	if p := w.mustPlan(over); !p.Empty() || fmt.Sprint(p.Warnings) != "["+want+"]" {
 		t.Errorf("after: %s, %q", brief(p), p.Warnings)
 	}
-	if s := w.status(); s.ClosesAt != "2026-11-11T12:01:00Z" || s.OpensAt != "" || s.Phase != ledger.PhaseEnded || len(s.Warnings) != 0 {
+	if s := w.status(); s.ClosesAt.Format(time.RFC3339) != "2026-11-11T12:01:00Z" || !s.OpensAt.IsZero() || s.Phase != ledger.PhaseEnded || len(s.Warnings) != 0 {
 		t.Errorf("status: %+v", s)
 	}
 	if p := w.mustPlan(tickets(10)); len(p.Warnings) != 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
@@ -290,16 +291,16 @@ func TestBrief(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Run, want.UID = 1, w.actual().Sale.UID()
+		want.Run, want.Sale, want.UID = 1, "tickets", w.actual().Sale.UID()
 		if *got != want {
 			t.Errorf("%+v, want %+v", *got, want)
 		}
 	}
-	want(current.Brief{Phase: "open", Generation: 1, Stock: 10, Available: 10})
+	want(current.Brief{SaleSummary: api.SaleSummary{Phase: "open", Generation: 1, Stock: 10, Available: 10}})
 	w.mustPhase(pb.Phase_PAUSED)
-	want(current.Brief{Phase: "paused", Generation: 2, Stock: 10, Available: 10})
+	want(current.Brief{SaleSummary: api.SaleSummary{Phase: "paused", Generation: 2, Stock: 10, Available: 10}})
 	w.mustDestroy()
-	want(current.Brief{Phase: "destroyed", Generation: 3, Stock: 10})
+	want(current.Brief{SaleSummary: api.SaleSummary{Phase: "destroyed", Generation: 3, Stock: 10}})
 	if names, err := current.ListSales(t.Context(), logs); err != nil || !slices.Equal(names, []string{"tickets"}) {
 		t.Errorf("the sales are %q, %v", names, err)
 	}

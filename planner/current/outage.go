@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/internal/text"
@@ -63,8 +64,8 @@ func (o *Outage) reason() string {
 // unknown.
 func (o *Outage) Status(uid string) *Status {
 	s := &Status{
-		Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),
-		Shards: []ShardStatus{}, Warnings: []string{},
+		Brief:       Brief{SaleSummary: api.SaleSummary{Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown}},
+		LedgerError: o.reason(), Shards: []ShardStatus{}, Warnings: []string{},
 	}
 	shards := make(map[int]planner.Lease)
 	s.Nodes = nodeStatuses(o.actual, false)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"salectl/api"
 	"salectl/backends/ledger"
-	"salectl/draw"
 	"salectl/planner"
 	"salectl/planner/machine"
 	"salectl/spec"
@@ -15,26 +15,14 @@ import (
 // Status is a sale by its heads and lock nodes. Heads are read in sequence and may be of
 // different moments.
 type Status struct {
-	Sale       string `json:"sale"`
-	UID        string `json:"uid"`
-	Run        int64  `json:"run"`
-	Generation uint64 `json:"generation"` // newest planned
-	spec.About
-	Applied uint64 `json:"applied"` // newest known to be on every shard
-	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
-	// stalled, paused, ended, closed, sealed, destroyed; unknown if the ledger cannot be read.
-	Phase     string          `json:"phase"`
-	SoldOut   bool            `json:"soldOut"` // every unit is sold: none is available, held or in transit
-	Stock     int64           `json:"stock"`   // last declaration if the sale is destroyed
-	Sold      int64           `json:"sold"`
-	Held      int64           `json:"held"`
-	Available int64           `json:"available"`
-	InFlight  int64           `json:"inFlight"`
-	Refund    *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
+	// Brief has the phase unknown if the ledger cannot be read, and stalled if the sale is open, and too
+	// few lock nodes or no head of a shard can be read.
+	Brief
+	Applied uint64          `json:"applied"`          // newest generation known to be on every shard
+	Refund  *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
 	planner.InForce
-	Draw     *draw.Status  `json:"draw,omitempty"` // nil: the sale is no draw
-	Owner    string        `json:"owner"`          // address that answers claims now; "" if none or unknown
-	Unserved bool          `json:"-"`              // with Owner "": no process serves the sale
+	Owner    string        `json:"owner"` // address that answers claims now; "" if none or unknown
+	Unserved bool          `json:"-"`     // with Owner "": no process serves the sale
 	Shards   []ShardStatus `json:"shards"`
 	Nodes    []NodeStatus  `json:"nodes"`
 	// Voting is the number of lock nodes that vote on the sale's leases now, Majority the
@@ -60,13 +48,6 @@ type ServerStatus struct {
 	Phase   string `json:"phase,omitempty"` // reported phase, if the ledger cannot be read
 }
 
-// Seen is the state of a server as seen by the process that serves the sale.
-type Seen struct {
-	Up    bool   `json:"up"`
-	Since string `json:"since,omitempty"` // RFC 3339, UTC
-	Error string `json:"error,omitempty"`
-}
-
 // ShardStatus is one shard.
 type ShardStatus struct {
 	Shard int `json:"shard"`
@@ -84,8 +65,8 @@ type ShardStatus struct {
 	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead if the ledger cannot be read
 	// List is the state of the shard's list, nil unless the engine is redis.
 	List *ListStatus `json:"list,omitempty"`
-	// Stalled is set if the serving process cannot append; see Status.Server.
-	Stalled *Seen `json:"stalled,omitempty"`
+	// Server is the shard as seen by the queried process, nil if unknown; see Status.Server.
+	Server *api.Shard `json:"server,omitempty"`
 }
 
 // NotRead is the error of each shard if the ledger cannot be read.
@@ -103,6 +84,9 @@ type ListStatus struct {
 	Error   string `json:"error,omitempty"`
 }
 
+// Stalled reports whether the queried process reports that the shard cannot be written.
+func (s *ShardStatus) Stalled() bool { return s.Server != nil && s.Server.State == api.ShardStalled }
+
 // NodeStatus is one lock node.
 type NodeStatus struct {
 	Name string `json:"name"`
@@ -119,8 +103,8 @@ type NodeStatus struct {
 	Unmarked bool   `json:"unmarked,omitempty"`
 	Unfit    string `json:"unfit,omitempty"` // why the node is unfit
 	Error    string `json:"error,omitempty"`
-	// Server is the state seen by the serving process; see Status.Server.
-	Server *Seen `json:"server,omitempty"`
+	// Server is the node as seen by the queried process, nil if unknown; see Status.Server.
+	Server *api.Node `json:"server,omitempty"`
 }
 
 // ReadStatus reads the status of a sale. A shard or node that cannot be read is included with
@@ -144,23 +128,15 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
 	}
 	s := &Status{
-		Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
-		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
-		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
+		Brief: newBrief(actual), Applied: sale.Applied(),
+		Shards: []ShardStatus{}, Nodes: nodeStatuses(actual, sale.Live()), Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
-	s.Nodes = nodeStatuses(actual, sale.Live())
-	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has neither stock nor names
-	s.About = newest.About
 	if sale.Destroyed() {
-		s.Sold = sale.Sealed().GetUnitsSold()
-		s.Stock = newest.Stock
-		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
 		s.Refund = planner.RefundOf(sale)
 		return s, nil
 	}
-	settings := sale.Newest().GetSettings()
-	s.Phase = phaseNow(actual)
-	s.InForce = planner.NewInForce(settings, newest)
+	declared, _ := planner.Declared(sale.Newest())
+	s.InForce = planner.NewInForce(sale.Newest().GetSettings(), declared)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()
 	for i := range actual.Shards {
@@ -170,18 +146,11 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 		}
 		s.Shards = append(s.Shards, shard)
 	}
-	has, unread := actual.Totals()
-	s.Stock, s.Sold, s.Held, s.Available, s.InFlight = has.Limit, has.Sold, has.Held, has.Available, has.InFlight
-	if s.Draw = ledger.DrawStatus(sale); s.Draw != nil {
-		s.Draw.Winners, s.Draw.Entries = s.Stock, has.Entries
-		s.Draw.Lapsed += has.Lapsed()
-	}
-	s.SoldOut = unread == 0 && s.Draw == nil && s.Stock > 0 && s.Sold == s.Stock
 	if sale.Live() {
 		votes := actual.Votes()
 		s.Voting, s.Majority = votes.Voting, votes.Majority()
 		s.warnings(actual)
-		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || unread == len(s.Shards)) {
+		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || s.Unread == len(s.Shards)) {
 			s.Phase = ledger.PhaseStalled
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/spec"
@@ -15,20 +16,35 @@ import (
 
 // Brief is a summary of a sale, read from its ledger alone.
 type Brief struct {
-	Phase      string `json:"phase"` // considers the hours; does not check whether the sale can sell
-	Run        int64  `json:"run"`
-	UID        string `json:"uid"`
-	Generation uint64 `json:"generation"`
+	// SaleSummary has the phase that every shard has reached, by the hours at the time of the read, and
+	// the last declared stock of a destroyed sale. A draw's root and ranks are those of the sale's log.
+	api.SaleSummary
+	Run int64 `json:"run"`
 	spec.About
-	// Declared by the newest generation of a sale that is not destroyed.
-	OpensAt   string `json:"opensAt,omitempty"`  // RFC 3339, UTC; "": at once
-	ClosesAt  string `json:"closesAt,omitempty"` // RFC 3339, UTC; "": never
-	Undrawn   bool   `json:"undrawn,omitempty"`  // a draw of which not all ranks are published
-	Stock     int64  `json:"stock"`
-	Sold      int64  `json:"sold"`
-	Held      int64  `json:"held"`
-	Available int64  `json:"available"`
-	Unread    int    `json:"unread,omitempty"` // number of shards that could not be read; the sums omit them
+	Unread int `json:"unread,omitempty"` // number of shards that could not be read; the sums omit them
+}
+
+// newBrief returns the summary of a sale at the time of its read.
+func newBrief(actual *planner.Actual) Brief {
+	sale := actual.Sale
+	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has neither stock nor names
+	b := Brief{Run: sale.Run(), About: newest.About}
+	b.Sale, b.UID, b.Generation, b.Phase = actual.Name, sale.UID(), sale.Generation(), phaseNow(actual)
+	if sale.Destroyed() {
+		b.Stock, b.Sold = newest.Stock, sale.Sealed().GetUnitsSold()
+		b.SoldOut = sale.Draw() == nil && b.Stock > 0 && b.Sold == b.Stock
+		return b
+	}
+	settings := sale.Newest().GetSettings()
+	b.OpensAt, b.ClosesAt = ledger.Time(settings.GetOpensAtUs()).UTC(), ledger.Time(settings.GetClosesAtUs()).UTC()
+	has, unread := actual.Totals()
+	b.Stock, b.Sold, b.Held, b.Available, b.InFlight, b.Unread = has.Limit, has.Sold, has.Held, has.Available, has.InFlight, unread
+	if b.Draw = ledger.DrawStatus(sale); b.Draw != nil {
+		b.Draw.Winners, b.Draw.Entries = b.Stock, has.Entries
+		b.Draw.Lapsed += has.Lapsed()
+	}
+	b.SoldOut = unread == 0 && b.Draw == nil && b.Stock > 0 && b.Sold == b.Stock
+	return b
 }
 
 // Live reports whether the sale is neither destroyed nor sealed.
@@ -64,31 +80,17 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	if sale.UID() == "" {
 		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
 	}
-	s := &Brief{Phase: sale.Phase(), Run: sale.Run(), UID: sale.UID(), Generation: sale.Generation()}
-	last, err := planner.Declared(sale.Newest())
-	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w", name, err)
-	}
-	s.About = last.About
-	if sale.Destroyed() {
-		s.Stock, s.Sold = last.Stock, sale.Sealed().GetUnitsSold()
-		return s, nil
-	}
-	settings, drawing := sale.Newest().GetSettings(), ledger.DrawStatus(sale)
-	s.Undrawn = drawing != nil && !drawing.Complete
-	s.OpensAt, s.ClosesAt = ledger.FormatTime(settings.GetOpensAtUs()), ledger.FormatTime(settings.GetClosesAtUs())
 	actual := &planner.Actual{Name: name, At: time.Now(), Sale: sale}
-	heads, err := logs.Heads(ctx, planner.ShardLogs(sale))
-	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, planner.ErrStore, err)
+	if !sale.Destroyed() {
+		heads, err := logs.Heads(ctx, planner.ShardLogs(sale))
+		if err != nil {
+			return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, planner.ErrStore, err)
+		}
+		for _, head := range heads {
+			actual.Shards = append(actual.Shards, planner.NewShardActual(head))
+		}
 	}
-	for _, head := range heads {
-		actual.Shards = append(actual.Shards, planner.NewShardActual(head))
-	}
-	has, unread := actual.Totals()
-	s.Stock, s.Sold, s.Held, s.Available, s.Unread = has.Limit, has.Sold, has.Held, has.Available, unread
-	s.Phase = phaseNow(actual)
-	return s, nil
+	return new(newBrief(actual)), nil
 }
 
 // IsCopy reports whether a name is that of a copy.

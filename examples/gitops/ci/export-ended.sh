@@ -9,7 +9,7 @@ salectl list -f "$sales" --json >ended/list.json ||
 	complain "Not all sales could be read: see above. Those that could are looked at."
 jq -r --argjson rest "$rest" '.sales[]
 	| select(.file and .closesAt)
-	| select(.phase == "sealed" or (.phase == "ended" or .phase == "closed") and ((.protect or .undrawn or .unread or .held > 0) | not))
+	| select(.phase == "sealed" or (.phase == "ended" or .phase == "closed") and ((.protect or .draw.complete == false or .unread or .held > 0) | not))
 	| select((.closesAt | sub("[.][0-9]+Z$"; "Z") | fromdate) <= now - $rest)
 	| "\(.sale) \(.uid) \(.phase)"' ended/list.json >ended/names
 while read -r sale uid phase; do

@@ -111,10 +111,13 @@ func newActed(t *testing.T) *acted {
 // show has the sale be as change makes it of one with three shards that sells.
 func (a *acted) show(change func(*Look)) {
 	l := Look{
-		View: &api.Sale{Sale: "movie", Phase: "open", Stock: 300, Available: 290, Sold: 10, Nodes: nodes(0)},
-		Shards: []Shard{
-			{Shard: 0, Known: true, Owner: "10.0.0.7:8080", Available: 90, Sold: 10},
-			{Shard: 1, Known: true, Owner: "10.0.0.7:8080", Available: 100}, {Shard: 2, Known: true, Owner: "10.0.0.8:8080", Available: 100},
+		Sale: &api.Sale{
+			SaleSummary: api.SaleSummary{Sale: "movie", Phase: "open", Stock: 300, Available: 290, Sold: 10},
+			Known: api.Known{Nodes: nodes(0), Shards: []api.Shard{
+				{Shard: 0, State: api.ShardSelling, Owner: "10.0.0.7:8080", Available: 90, Sold: 10},
+				{Shard: 1, State: api.ShardSelling, Owner: "10.0.0.7:8080", Available: 100},
+				{Shard: 2, State: api.ShardSelling, Owner: "10.0.0.8:8080", Available: 100},
+			}},
 		},
 		Answers: map[api.Outcome]uint64{api.Sold: 10}, Took: Histogram{bounds, make([]uint64, len(bounds)+1)},
 	}
@@ -140,10 +143,10 @@ func turnsIn(t *testing.T, w *browser.Window) {
 
 	// Claims come.
 	a.show(func(l *Look) {
-		l.View.Available, l.View.Sold = 200, 100
+		l.Sale.Available, l.Sale.Sold = 200, 100
 		l.Answers = map[api.Outcome]uint64{api.Sold: 100, api.LimitReached: 5}
 		three, two := 3, 2
-		l.View.Processes = []api.Process{
+		l.Sale.Processes = []api.Process{
 			{Address: "a:1", State: "serving", Self: true, Up: true, Shards: &three, Assigned: 3},
 			{Address: "b:1", State: "serving", Up: true, Shards: &two, Assigned: 4},
 		}
@@ -159,7 +162,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 
 	// It stalls, and is not known.
 	a.show(func(l *Look) {
-		l.View.Phase, l.View.Nodes, l.Unready = "stalled", nodes(2), "lock nodes: no majority of the lock nodes votes"
+		l.Sale.Phase, l.Sale.Nodes, l.Unready = "stalled", nodes(2), "lock nodes: no majority of the lock nodes votes"
 	})
 	browser.Until(t, w, said+` === "movie: Stalled: no claim can be sold. This process is not ready."`)
 	shows("banners", "The sale is open, but no claim can be sold: this process is not ready since")
@@ -168,7 +171,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	// What is wrong stands above all, once, and with the process.
 	a.show(func(l *Look) {
 		l.Unready = "clock: this host's clock is off: it is ahead by 1h0m0s"
-		l.View.Problems = []api.SaleProblem{
+		l.Sale.Problems = []api.SaleProblem{
 			{Kind: "clock", Level: "warn", Message: "this host's clock is off", Error: "it is ahead by 1h0m0s", Remedy: "set it right"},
 			{Kind: "shard_log_broken", Level: "error", Subject: "shards", Where: "0-1", Since: noon, Message: "a shard's log is gone", Remedy: "see what 'salectl plan' says"},
 		}
@@ -180,8 +183,9 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	browser.Until(t, w, `document.querySelectorAll(".banner").length === 2 && document.querySelectorAll(".banner.bad").length === 1`)
 
 	a.show(func(l *Look) {
-		l.Away, l.Unready, l.View = api.Standby, "standby: starting", &api.Sale{Sale: "movie", Nodes: nodes(0)}
-		l.Shards[1] = Shard{Shard: 1}
+		l.Unready = "standby: starting"
+		l.Sale = &api.Sale{SaleSummary: api.SaleSummary{Sale: "movie", Outcome: api.Standby}, Known: l.Sale.Known}
+		l.Sale.Shards[1] = api.Shard{Shard: 1, State: api.ShardUnknown}
 	})
 	browser.Until(t, w, said+` === "movie: Unknown. This process is not ready."`)
 	shows("units-of", "The figures are as of")
@@ -199,7 +203,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	w.Calm() // a browser complains of a server that is not there
 	fresh := newGate(MostViewers)
 	a.gate = fresh
-	a.show(func(l *Look) { l.View.Available, l.View.Sold, l.View.SoldOut = 0, 300, true })
+	a.show(func(l *Look) { l.Sale.Available, l.Sale.Sold, l.Sale.SoldOut = 0, 300, true })
 	a.down.Store(false)
 	browser.Until(t, w, said+` === "movie: Sold out."`)
 	browser.Until(t, w, `!document.body.classList.contains("old") && document.querySelector("#banners").innerText === ""`)
@@ -276,7 +280,7 @@ func hiddenIn(t *testing.T, w *browser.Window) {
 	hide("true")
 	wait.Until(t, "it takes no place", func() bool { return len(a.gate.places) == 0 })
 	hide("false")
-	a.show(func(l *Look) { l.View.Phase = "paused" })
+	a.show(func(l *Look) { l.Sale.Phase = "paused" })
 	browser.Until(t, w, said+` === "movie: Paused."`)
 }
 
@@ -284,10 +288,11 @@ func hiddenIn(t *testing.T, w *browser.Window) {
 func salesIn(t *testing.T, w *browser.Window) {
 	d := New(Config{Clock: func() clock.Now { return clock.Now{Wall: noon, Mono: time.Hour} }})
 	for name, look := range map[string]Look{
-		"movie":   {View: &api.Sale{Phase: "open", Stock: 300, Available: 90, Held: 10, Sold: 200, ClosesAt: noon.Add(time.Hour)}},
-		"concert": {View: &api.Sale{Phase: "open", Stock: 10, Sold: 10, SoldOut: true}},
-		"lottery": {Away: api.Standby, Unready: "standby: starting", View: &api.Sale{}},
+		"movie":   {Sale: &api.Sale{SaleSummary: api.SaleSummary{Phase: "open", Stock: 300, Available: 90, Held: 10, Sold: 200, ClosesAt: noon.Add(time.Hour)}}},
+		"concert": {Sale: &api.Sale{SaleSummary: api.SaleSummary{Phase: "open", Stock: 10, Sold: 10, SoldOut: true}}},
+		"lottery": {Unready: "standby: starting", Sale: &api.Sale{SaleSummary: api.SaleSummary{Outcome: api.Standby}}},
 	} {
+		look.Sale.Sale = name
 		d.Add(Sale{name, func() Look { return look }})
 	}
 	server := httptest.NewServer(d.Handler())

@@ -41,7 +41,7 @@ func newCounted(t *testing.T, viewers int, names ...string) *counted {
 	for _, name := range names {
 		c.Add(Sale{name, func() Look {
 			c.looks.Add(1)
-			return Look{View: &api.Sale{Sale: name, Phase: "open"}}
+			return Look{Sale: &api.Sale{SaleSummary: api.SaleSummary{Sale: name, Phase: "open"}}}
 		}})
 	}
 	c.passed.Add(int64(990 * time.Millisecond)) // those who watch ask for the next tick soon

@@ -34,7 +34,6 @@ func (s *stage) told(t *testing.T) (v struct {
 	Unready, Away *trouble
 	Sale          api.Sale
 	About         spec.About
-	Shards        *columns
 	Point         point
 }) {
 	t.Helper()
@@ -55,27 +54,17 @@ func (s *stage) told(t *testing.T) (v struct {
 // TestSnapshot holds what is told of a sale that sells, cannot be told of, and has problems.
 func TestSnapshot(t *testing.T) {
 	l := Look{
-		View:    &api.Sale{Sale: "s", Phase: "open", Stock: 100, Available: 60, Held: 10, Sold: 30, Owners: []api.Ownership{{Owner: "x"}}},
+		Sale: &api.Sale{
+			SaleSummary: api.SaleSummary{Sale: "s", Phase: "open", Stock: 100, Available: 60, Held: 10, Sold: 30},
+			Known:       api.Known{Shards: []api.Shard{{Shard: 0, State: api.ShardSelling, Owner: "a:1", Available: 60}}},
+		},
 		About:   spec.About{Description: "Tickets", Protect: true},
 		Answers: map[api.Outcome]uint64{api.Sold: 30, api.LimitReached: 7},
 		Took:    Histogram{[]float64{.001, .01}, []uint64{37, 0, 0}},
-		Shards: []Shard{
-			{Shard: 0, Known: true, Owner: "a:1", Available: 60},
-			{Shard: 1, Known: true, Owner: "b:1", Held: 10, Sold: 10, Busy: true},
-			{Shard: 2, Known: true, Owner: "a:1", Sold: 20},
-			{Shard: 3, Owner: "b:1"},
-			{Shard: 4, Known: true, Moving: true},
-			{Shard: 5, Known: true, Owner: "a:1", Available: 1, NoLease: true},
-		},
 	}
 	s := play("s", 1, func(int) Look { return l })
 	v := s.told(t)
-	if c := v.Shards; !reflect.DeepEqual(c.Owners, []string{"a:1", "b:1"}) || !reflect.DeepEqual(c.Owner, []int{0, 1, 0, 1, -1, 0}) ||
-		!reflect.DeepEqual(c.State, []string{selling, none, soldOut, unknown, moving, noLease}) || !reflect.DeepEqual(c.Busy, []int{1}) ||
-		!reflect.DeepEqual(c.Sold, []int64{0, 10, 20, 0, 0, 0}) {
-		t.Errorf("shards: %+v", c)
-	}
-	if v.Sale.Owners != nil || v.Sale.Sold != 30 || v.About != l.About || v.Unready != nil || v.Away != nil {
+	if !reflect.DeepEqual(v.Sale, *l.Sale) || v.About != l.About || v.Unready != nil || v.Away != nil {
 		t.Errorf("%+v", v)
 	}
 	if p := v.Point; *p.Sold != 30 || *p.Available != 60 || len(p.Answers) != 0 || p.Answers == nil || p.P50 != nil {
@@ -95,7 +84,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("after a minute: %+v", p)
 	}
 
-	l.Away, l.Unready, l.View = api.Standby, "shard 3 is nobody's", &api.Sale{Sale: "s"}
+	l.Unready, l.Sale = "shard 3 is nobody's", &api.Sale{SaleSummary: api.SaleSummary{Sale: "s", Outcome: api.Standby}}
 	since := s.now.Wall.Add(time.Second)
 	for range 2 {
 		if v = s.told(t); v.Away == nil || v.Away.Why != "standby" || !v.Away.Since.Equal(since) || v.Unready.Why != l.Unready || !v.Unready.Since.Equal(since) {
@@ -106,36 +95,15 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 
-	l.Away, l.Unready, l.Shards = "", "", nil
-	l.View.Shards = []api.Shard{{Shard: 7, Since: noon, Error: "b"}}
-	l.View.Problems = []api.SaleProblem{{Kind: "shards_stalled", Subject: "shards", Where: "7", Since: noon, Error: "b"}}
-	if v = s.told(t); !reflect.DeepEqual(v.Sale.Problems, l.View.Problems) || v.Sale.Shards != nil || v.Shards != nil || v.Away != nil || v.Unready != nil {
+	l.Unready, l.Sale = "", &api.Sale{}
+	if v = s.told(t); v.Away != nil || v.Unready != nil {
 		t.Errorf("%+v", v)
-	}
-}
-
-// A draw's shards take entries until they have given units.
-func TestStatesOfADraw(t *testing.T) {
-	for s, want := range map[Shard]string{
-		{Known: true, Available: 5}:                      drawing,
-		{Known: true, Available: 3, Sold: 2}:             selling,
-		{Known: true, Sold: 5}:                           soldOut,
-		{Known: true, Available: 5, Stalled: true}:       stalled,
-		{Known: false, Available: 5}:                     unknown,
-		{Known: true, Stalled: true, NoLease: true}:      stalled,
-		{Known: true, InFlight: 1, Sold: 1}:              none,
-		{Known: true, Available: 5, Sold: 1, Held: 2}:    selling,
-		{Known: true, Available: 1, Sold: 1, Busy: true}: selling,
-	} {
-		if got := s.state(true); got != want {
-			t.Errorf("%+v: %s, want %s", s, got, want)
-		}
 	}
 }
 
 // What is older than a page shows is forgotten.
 func TestHistory(t *testing.T) {
-	w := newWatch("", func() Look { return Look{View: &api.Sale{}} })
+	w := newWatch("", func() Look { return Look{Sale: &api.Sale{}} })
 	var history func() []byte
 	for i := range 400 {
 		_, history = w.event(clock.Now{Wall: noon.Add(time.Duration(i) * time.Second), Mono: time.Duration(i) * time.Second})

@@ -71,17 +71,19 @@ func crowd(stock int64, shards int, owners ...string) func(second int) Look {
 		} else {
 			answers = added(answers, map[api.Outcome]int64{api.NoneNow: asked / 50})
 		}
-		l := Look{Answers: answers, Took: took, View: &api.Sale{
-			Sale: "movie-tickets", UID: "28d1fd9f3b50af1c", Phase: "open", Stock: stock, Sold: sold, Available: stock - sold, SoldOut: sold == stock,
-			PerUserLimit: 2, OpensAt: noon.Add(30 * time.Second), Generation: 3,
-			Nodes: nodes(0),
+		l := Look{Answers: answers, Took: took, Sale: &api.Sale{
+			SaleSummary: api.SaleSummary{
+				Sale: "movie-tickets", UID: "28d1fd9f3b50af1c", Phase: "open", Stock: stock, Sold: sold, Available: stock - sold, SoldOut: sold == stock,
+				OpensAt: noon.Add(30 * time.Second), Generation: 3,
+			},
+			PerUserLimit: 2, Known: api.Known{Nodes: nodes(0)},
 		}}
 		if second < 30 {
-			l.View.Phase = "scheduled"
+			l.Sale.Phase = "scheduled"
 		}
 		for i, owner := range owners {
 			n, asks, passed := shards/len(owners), rush*800, rush*300
-			l.View.Processes = append(l.View.Processes, api.Process{Address: owner, Version: "v1.4.0", State: "serving", Self: i == 0, Up: true,
+			l.Sale.Processes = append(l.Sale.Processes, api.Process{Address: owner, Version: "v1.4.0", State: "serving", Self: i == 0, Up: true,
 				Shards: &n, Assigned: n, Requests: &asks, Forwarded: &passed})
 		}
 		for i := range shards {
@@ -91,7 +93,11 @@ func crowd(stock int64, shards int, owners ...string) func(second int) Look {
 			if sold == stock {
 				mine = of
 			}
-			l.Shards = append(l.Shards, Shard{Shard: i, Known: true, Owner: owners[i*7%len(owners)], Sold: mine, Available: of - mine, Load: &load})
+			one := api.Shard{Shard: i, State: api.ShardSelling, Owner: owners[i*7%len(owners)], Sold: mine, Available: of - mine, Load: &load}
+			if one.Available == 0 {
+				one.State = api.ShardSoldOut
+			}
+			l.Sale.Shards = append(l.Sale.Shards, one)
 		}
 		return l
 	}
@@ -134,14 +140,14 @@ func but(scene func(int) Look, from int, change func(*Look)) func(int) Look {
 }
 
 func noQuorum(l *Look) {
-	l.View.Phase, l.View.Nodes = "stalled", nodes(2)
-	for i := range l.Shards {
-		l.Shards[i].NoLease = true
+	l.Sale.Phase, l.Sale.Nodes = "stalled", nodes(2)
+	for i := range l.Sale.Shards {
+		l.Sale.Shards[i].State = api.ShardNoLease
 	}
 	l.Unready = "lock nodes: no majority of the lock nodes votes: 10.0.1.1:6379 is down since 2026-11-11T12:01:40Z: dial tcp 10.0.1.1:6379: connect: connection refused"
-	l.View.Problems = []api.SaleProblem{{Kind: "quorum_lost", Level: "error", Message: "no majority of the lock nodes votes", Error: "10.0.1.1:6379 is down"}}
+	l.Sale.Problems = []api.SaleProblem{{Kind: "quorum_lost", Level: "error", Message: "no majority of the lock nodes votes", Error: "10.0.1.1:6379 is down"}}
 	for _, n := range nodes(2)[:2] {
-		l.View.Problems = append(l.View.Problems, api.SaleProblem{
+		l.Sale.Problems = append(l.Sale.Problems, api.SaleProblem{
 			Kind: "node_down", Level: "warn", Subject: "node", Where: n.Name, Since: n.Since, Message: "a lock node cannot be used", Error: n.Error,
 		})
 	}
@@ -149,11 +155,11 @@ func noQuorum(l *Look) {
 }
 
 func ledgerDown(l *Look) {
-	l.View.Phase = "stalled"
-	for i := range l.Shards {
-		l.Shards[i].Stalled = true
+	l.Sale.Phase = "stalled"
+	for i := range l.Sale.Shards {
+		l.Sale.Shards[i].State = api.ShardStalled
 	}
-	l.View.Problems = []api.SaleProblem{{
+	l.Sale.Problems = []api.SaleProblem{{
 		Kind: "shards_stalled", Level: "warn", Subject: "shards", Where: "0-63", Since: noon.Add(2 * time.Minute),
 		Message: "shards stall: the store does not answer for them, or leaves the result open", Error: "no answer from the region server of sales",
 	}}
@@ -161,46 +167,46 @@ func ledgerDown(l *Look) {
 }
 
 func away(l *Look) {
-	l.Away, l.Unready = api.Standby, "standby: no process is known to own shards 0-20 of 64"
-	l.View = &api.Sale{Sale: "movie-tickets", UID: l.View.UID, Nodes: l.View.Nodes, Processes: l.View.Processes}
-	l.View.Processes[1].Up, l.View.Processes[1].Shards = false, nil
+	l.Unready = "standby: no process is known to own shards 0-20 of 64"
+	l.Sale = &api.Sale{SaleSummary: api.SaleSummary{Sale: "movie-tickets", UID: l.Sale.UID, Outcome: api.Standby}, Known: l.Sale.Known}
+	l.Sale.Processes[1].Up, l.Sale.Processes[1].Shards = false, nil
 	for i := range 21 {
-		l.Shards[i] = Shard{Shard: i}
+		l.Sale.Shards[i] = api.Shard{Shard: i, State: api.ShardUnknown}
 	}
 }
 
 func moves(l *Look) {
 	for i := 0; i < 12; i += 3 {
-		l.Shards[i].Moving = true
-		l.View.Moves = append(l.View.Moves, api.Move{Shard: i, From: l.Shards[i].Owner, To: "10.0.0.9:8080", Stage: "follows"})
+		l.Sale.Shards[i].State = api.ShardMoving
+		l.Sale.Moves = append(l.Sale.Moves, api.Move{Shard: i, From: l.Sale.Shards[i].Owner, To: "10.0.0.9:8080", Stage: "follows"})
 	}
-	l.Shards[40].Busy = true
+	l.Sale.Shards[40].Busy = true
 }
 
 func held(l *Look) {
-	l.View.Held = min(l.View.Sold, 4321)
-	l.View.Sold -= l.View.Held
-	for i := range l.Shards {
-		l.Shards[i].Held = l.Shards[i].Sold / 4
-		l.Shards[i].Sold -= l.Shards[i].Held
+	l.Sale.Held = min(l.Sale.Sold, 4321)
+	l.Sale.Sold -= l.Sale.Held
+	for i := range l.Sale.Shards {
+		l.Sale.Shards[i].Held = l.Sale.Shards[i].Sold / 4
+		l.Sale.Shards[i].Sold -= l.Sale.Shards[i].Held
 	}
-	l.View.Holds = &api.Holds{Open: 4321, NextRelease: noon.Add(8 * time.Minute), Confirmed: 20391, Expired: 214, Cancelled: 31, Refunded: 4, RefundsDue: 3}
-	l.View.PaymentCheck = &api.PaymentCheck{Watched: 120}
+	l.Sale.Holds = &api.Holds{Open: 4321, NextRelease: noon.Add(8 * time.Minute), Confirmed: 20391, Expired: 214, Cancelled: 31, Refunded: 4, RefundsDue: 3}
+	l.Sale.PaymentCheck = &api.PaymentCheck{Watched: 120}
 }
 
 func drawn(l *Look) {
-	l.View.Draw = &draw.Status{Substitutes: 500, Winners: l.View.Stock, Entries: 3 * l.View.Sold}
-	for i := range l.Shards {
-		l.Shards[i].Entries = 3 * l.Shards[i].Sold
-		l.Shards[i].Available, l.Shards[i].Sold = l.Shards[i].Available+l.Shards[i].Sold, 0
+	l.Sale.Draw = &draw.Status{Substitutes: 500, Winners: l.Sale.Stock, Entries: 3 * l.Sale.Sold}
+	for i := range l.Sale.Shards {
+		l.Sale.Shards[i].State, l.Sale.Shards[i].Entries = api.ShardDrawing, 3*l.Sale.Shards[i].Sold
+		l.Sale.Shards[i].Available, l.Sale.Shards[i].Sold = l.Sale.Shards[i].Available+l.Sale.Shards[i].Sold, 0
 	}
-	l.View.Available, l.View.Sold, l.View.SoldOut, l.View.ClosesAt = l.View.Stock, 0, false, noon.Add(20*time.Minute)
-	l.Answers = map[api.Outcome]uint64{api.Entered: uint64(l.View.Draw.Entries), api.Replayed: l.Answers[api.Replayed]}
+	l.Sale.Available, l.Sale.Sold, l.Sale.SoldOut, l.Sale.ClosesAt = l.Sale.Stock, 0, false, noon.Add(20*time.Minute)
+	l.Answers = map[api.Outcome]uint64{api.Entered: uint64(l.Sale.Draw.Entries), api.Replayed: l.Answers[api.Replayed]}
 }
 
 func packets(l *Look) {
-	l.View.Packets = &api.Packets{Currency: "CNY", Total: "100000.00"}
-	l.View.Lists = &api.Lists{On: 62, Off: 2, Undrained: 1840}
+	l.Sale.Packets = &api.Packets{Currency: "CNY", Total: "100000.00"}
+	l.Sale.Lists = &api.Lists{On: 62, Off: 2, Undrained: 1840}
 }
 
 var owners = []string{"10.0.0.7:8080", "10.0.0.8:8080", "10.0.0.9:8080"}

@@ -37,8 +37,7 @@ type snapshot struct {
 	Away    *trouble               `json:"away,omitempty"`    // nil: the state of the whole sale is known
 	Sale    *api.Sale              `json:"sale"`
 	About   spec.About             `json:"about"`
-	Shards  *columns               `json:"shards,omitempty"` // nil: unknown
-	Answers map[api.Outcome]uint64 `json:"answers"`          // in total
+	Answers map[api.Outcome]uint64 `json:"answers"` // in total
 	Point   point                  `json:"point"`
 }
 
@@ -47,32 +46,6 @@ type trouble struct {
 	Why   string    `json:"why"`
 	Since time.Time `json:"since"`
 }
-
-// columns are the shards in order, from 0. The format is compact, since a sale may have a thousand.
-type columns struct {
-	Owners    []string   `json:"owners"`
-	Owner     []int      `json:"owner"` // index in Owners; -1: no known owner
-	State     []string   `json:"state"`
-	Available []int64    `json:"available"`
-	Held      []int64    `json:"held"`
-	Sold      []int64    `json:"sold"`
-	Entries   []int64    `json:"entries,omitempty"`
-	Load      []*float64 `json:"load"`
-	Waiting   []int      `json:"waiting"`
-	Busy      []int      `json:"busy,omitempty"` // numbers of the shards with Shard.Busy
-}
-
-// States of a shard.
-const (
-	unknown = "unknown"  // not reported by any process
-	stalled = "stalled"  // its log cannot be read or written
-	noLease = "no-lease" // its owner, or last owner, must not write now
-	moving  = "moving"   // moving to another process
-	selling = "selling"  // it has units for sale
-	none    = "none"     // no unit is for sale now; some are held or in transit
-	soldOut = "sold-out" // all its units are sold
-	drawing = "drawing"  // it accepts entries of a draw
-)
 
 // watch makes the events of a sale's page.
 type watch struct {
@@ -92,15 +65,12 @@ func newWatch(process string, look func() Look) *watch { return &watch{process: 
 // event queries the sale and returns the next event.
 func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
 	l := w.look()
-	w.unready, w.away = w.unready.goesOn(l.Unready, now), w.away.goesOn(string(l.Away), now)
+	w.unready, w.away = w.unready.goesOn(l.Unready, now), w.away.goesOn(string(l.Sale.Outcome), now)
 	p := w.point(now, l)
 	first := now.Wall.Add(-remembered).UnixMilli()
 	w.points = append(slices.DeleteFunc(w.points, func(p point) bool { return p.At < first }), p)
-	sale := *l.View
-	sale.ServerTime, sale.Owners, sale.Shards = now.Wall.UTC(), nil, nil // they are in columns and problems
 	return encode("snapshot", snapshot{
-		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: &sale, About: l.About,
-		Shards: columnsOf(l), Answers: l.Answers, Point: p,
+		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: l.Sale, About: l.About, Answers: l.Answers, Point: p,
 	}), func() []byte { return encode("history", w.points) }
 }
 
@@ -120,8 +90,7 @@ const gap = 3 * every
 
 func (w *watch) point(now clock.Now, l Look) point {
 	p := point{At: now.Wall.UnixMilli()}
-	if l.Away == "" {
-		v := l.View
+	if v := l.Sale; v.Outcome == "" {
 		p.Available, p.Held, p.Sold, p.InFlight = &v.Available, &v.Held, &v.Sold, &v.InFlight
 		if v.Draw != nil {
 			p.Entries = &v.Draw.Entries
@@ -149,50 +118,6 @@ func millis(seconds float64, ok bool) *float64 {
 	return &ms
 }
 
-func columnsOf(l Look) *columns {
-	if len(l.Shards) == 0 {
-		return nil
-	}
-	c := &columns{Owners: []string{}}
-	for _, s := range l.Shards {
-		at := slices.Index(c.Owners, s.Owner)
-		if at < 0 && s.Owner != "" {
-			at = len(c.Owners)
-			c.Owners = append(c.Owners, s.Owner)
-		}
-		c.Owner, c.State = append(c.Owner, at), append(c.State, s.state(l.View.Draw != nil))
-		c.Available, c.Held, c.Sold = append(c.Available, s.Available), append(c.Held, s.Held), append(c.Sold, s.Sold)
-		c.Load, c.Waiting = append(c.Load, s.Load), append(c.Waiting, s.Waiting)
-		if l.View.Draw != nil {
-			c.Entries = append(c.Entries, s.Entries)
-		}
-		if s.Busy {
-			c.Busy = append(c.Busy, s.Shard)
-		}
-	}
-	return c
-}
-
-func (s *Shard) state(draw bool) string {
-	switch {
-	case s.Stalled:
-		return stalled
-	case s.NoLease:
-		return noLease
-	case s.Moving:
-		return moving
-	case !s.Known:
-		return unknown
-	case draw && s.Sold == 0:
-		return drawing
-	case s.Available > 0:
-		return selling
-	case s.Held > 0 || s.InFlight > 0:
-		return none
-	}
-	return soldOut
-}
-
 // encode returns a server-sent event. JSON on one line needs a single data field.
 func encode(kind string, v any) []byte {
 	data, err := json.Marshal(v)
@@ -204,9 +129,8 @@ func encode(kind string, v any) []byte {
 
 // line is one sale on the page of all sales.
 type line struct {
-	Away    string    `json:"away,omitempty"`
-	Unready string    `json:"unready,omitempty"`
-	Sale    *api.Sale `json:"sale"` // its units, phase and hours
+	api.SaleSummary
+	Unready string `json:"unready,omitempty"`
 }
 
 // event returns the next event of the page of all sales.
@@ -215,11 +139,7 @@ func (d *Dashboard) event(now clock.Now) (event []byte, history func() []byte) {
 	lines := make([]line, 0, len(sales))
 	for _, s := range sales {
 		look := s.Look()
-		v := look.View
-		lines = append(lines, line{string(look.Away), look.Unready, &api.Sale{
-			Sale: s.Name, UID: v.UID, Phase: v.Phase, SoldOut: v.SoldOut, Stock: v.Stock, Available: v.Available, Held: v.Held, Sold: v.Sold,
-			InFlight: v.InFlight, OpensAt: v.OpensAt, ClosesAt: v.ClosesAt, Draw: v.Draw, ServerTime: now.Wall.UTC(),
-		}})
+		lines = append(lines, line{look.Sale.SaleSummary, look.Unready})
 	}
 	return encode("sales", struct {
 		At      time.Time `json:"at"`
@@ -230,38 +150,16 @@ func (d *Dashboard) event(now clock.Now) (event []byte, history func() []byte) {
 
 // Look is the state of a sale at one time, as known to a process.
 type Look struct {
-	// View is the sale as returned by GET /v1/sales/{sale}. With Away it contains no units, phase
-	// and hours.
-	View  *api.Sale
+	// Sale is returned by GET /v1/sales/{sale} at the admin address. Its Outcome is the reason why the
+	// process does not know the state of the whole sale; "": it does.
+	Sale  *api.Sale
 	About spec.About
-	// Away is the reason why the process does not know the state of the whole sale; "": it does.
-	Away api.Outcome
 	// Unready is the reason why the process is not ready, as reported by /readyz; "": it is ready.
 	Unready string
-	// Shards are all shards, or the known ones. Empty means that nothing is known.
-	Shards []Shard
 	// Answers counts this process's answers to claims since its start, by outcome.
 	Answers map[api.Outcome]uint64
 	// Took is the distribution of the durations of Answers.
 	Took Histogram
-}
-
-// Shard is the state of one shard.
-type Shard struct {
-	Shard     int
-	Known     bool   // the state of its units is known
-	Owner     string // an address; "": no known owner
-	Available int64
-	Held      int64
-	Sold      int64
-	InFlight  int64
-	Entries   int64    // of a draw
-	Load      *float64 // decided requests per second; nil: unknown
-	Waiting   int
-	Busy      bool // its load is far above that of the others
-	Stalled   bool // its log cannot be read or written
-	NoLease   bool // its owner, or last owner, must not write to it now
-	Moving    bool // it is moving to another process
 }
 
 // Histogram counts durations. Bounds are in seconds, ascending. Each of Counts counts the durations

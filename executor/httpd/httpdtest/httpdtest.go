@@ -63,10 +63,12 @@ func (f *Fake) Decline(_ executor.Request, why api.Outcome) executor.Answer {
 }
 
 func (f *Fake) Status() executor.Status {
-	if f.StatusFunc == nil {
-		return executor.Status{}
+	var s executor.Status
+	if f.StatusFunc != nil {
+		s = f.StatusFunc()
 	}
-	return f.StatusFunc()
+	s.Sale = f.Name
+	return s
 }
 
 func (f *Fake) Ready() error {

@@ -219,7 +219,7 @@ function charts() {
   if (p.p50 === undefined) text("took-text", p.answers ? "No claim was answered in the last second." : "");
   else text("took-text", `In the last second: half within ${millis(p.p50)} (solid line), 99% within ${millis(p.p99)} (dashed).`);
   const all = p.answers && Object.values(p.answers).reduce((n, r) => n + r, 0);
-  const loads = snapshot.shards?.load.filter((l) => l !== null) ?? [];
+  const loads = (snapshot.sale.shards ?? []).map((s) => s.load).filter((l) => l !== undefined);
   const whole = loads.length ? ` All processes together decided ${rate(loads.reduce((n, l) => n + l, 0))} requests a second in the last five seconds.` : "";
   text("answers-text", (all === undefined ? "" : `${rate(all)} answers in the last second.`) + whole);
 }
@@ -261,17 +261,14 @@ function swatch(name) {
 }
 
 function shardsPanel() {
-  const c = snapshot.shards;
-  showShards(c);
-  byId("shard-text").hidden = !c;
-  byId("shards-details").hidden = !c;
-  if (!c) {
-    byId("shards-legend").replaceChildren();
-    text("shards-text", "The shards are unknown.");
-    return;
-  }
-  const here = c.owners.length;
-  text("shards-text", `${count(c.owner.length, "shard")}, owned by ${here ? count(here, "process", "processes") : "no known process"}. A cell fills as its shard sells.`);
+  const all = snapshot.sale.shards ?? [];
+  showShards(all, snapshot.sale.draw);
+  byId("shard-text").hidden = !all.length;
+  byId("shards-details").hidden = !all.length;
+  const owners = new Set(all.map((s) => s.owner).filter(Boolean)).size;
+  text("shards-text", all.length
+    ? `${count(all.length, "shard")}, owned by ${owners ? count(owners, "process", "processes") : "no known process"}. A cell fills as its shard sells.`
+    : "The shards are unknown.");
 }
 
 // told reports whether the request rate of a process is known.
@@ -318,7 +315,7 @@ function self() {
     ["Version", me?.version],
     ["Ready", s.unready ? `no: ${s.unready.why}` : "yes", s.unready ? "bad" : ""],
     ...problems.map((p) => ["Problem", problem(p), "bad"]),
-    ["Ledger", problems.some((p) => ["ledger_unread", "shards_stalled"].includes(p.kind)) ? "" : s.shards && s.shards.state.every((x) => x !== "unknown") ? "answers for all shards" : "unknown for some shards"],
+    ["Ledger", problems.some((p) => ["ledger_unread", "shards_stalled"].includes(p.kind)) ? "" : s.sale.shards?.length && s.sale.shards.every((x) => x.state !== "unknown") ? "answers for all shards" : "unknown for some shards"],
     ["Run", s.sale.uid],
     ["Generation", s.sale.generation ? number(s.sale.generation) : ""],
     ["Limit per user", s.sale.perUserLimit ? count(s.sale.perUserLimit, "unit") : ""],

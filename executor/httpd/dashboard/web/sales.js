@@ -32,19 +32,19 @@ function announce(words) {
 }
 
 // show updates the line of a sale and returns its phase in words.
-function show(line) {
-  const sale = line.sale, item = document.querySelector(`[data-sale="${CSS.escape(sale.sale)}"]`);
+function show(sale) {
+  const item = document.querySelector(`[data-sale="${CSS.escape(sale.sale)}"]`);
   if (!item) return "";
   const part = (name) => item.querySelector(`[data-part=${name}]`);
-  const [words, kind] = phase({ away: line.away && { why: line.away }, sale });
+  const [words, kind] = phase({ away: sale.outcome, sale });
   part("phase").className = `phase ${kind}`;
-  part("phase").textContent = [words, line.away ? "" : hours(sale, new Date(said.at))].filter(Boolean).join(". ");
-  const units = line.away ? "Units: unknown here." : sale.draw
+  part("phase").textContent = [words, sale.outcome ? "" : hours(sale, new Date(said.at))].filter(Boolean).join(". ");
+  const units = sale.outcome ? "Units: unknown here." : sale.draw
     ? `${number(sale.draw.entries)} entries for ${number(sale.draw.winners)} units.`
     : `${number(sale.available)} of ${number(sale.stock)} for sale, ${number(sale.held)} held, ${number(sale.sold)} sold.`;
-  part("units").textContent = units + (line.unready ? ` This process is not ready: ${line.unready}.` : "");
+  part("units").textContent = units + (sale.unready ? ` This process is not ready: ${sale.unready}.` : "");
   part("bar").setAttribute("aria-label", units);
-  bar(part("bar"), line.away ? [] : [
+  bar(part("bar"), sale.outcome ? [] : [
     { name: "sold", value: sale.sold }, { name: "held", value: sale.held }, { name: "inFlight", value: sale.inFlight }, { name: "available", value: sale.available },
   ]);
   return `${sale.sale}: ${words}.`;

@@ -5,20 +5,21 @@ import { count, number, rate, states } from "./words.js";
 // shards shows cells in a listbox, describes the selected one, and fills a table while
 // that is open.
 export function shards({ box, detail, details, body, legend }) {
-  let cells = [], layout = "", at = -1, now = null;
+  let cells = [], layout = "", at = -1, now = [], draw = false;
 
-  const owner = (i) => (now.owner[i] < 0 ? "" : now.owners[now.owner[i]]);
+  // whole adds the numbers that are zero, which a shard leaves out.
+  const whole = (s) => ({ available: 0, held: 0, sold: 0, entries: 0, waiting: 0, ...s });
 
   const tell = (i) => {
-    const units = now.entries
-      ? `${count(now.entries[i], "entry", "entries")}, ${number(now.sold[i])} sold`
-      : `${number(now.available[i])} for sale, ${number(now.held[i])} held, ${number(now.sold[i])} sold`;
-    const parts = [`Shard ${i}: ${states[now.state[i]]}`];
-    if (now.state[i] !== "unknown") parts.push(units);
-    parts.push(owner(i) ? `owned by ${owner(i)}` : "no known owner");
-    if (now.load[i] !== null) parts.push(`decides ${rate(now.load[i])} requests a second`);
-    if (now.waiting[i]) parts.push(`${number(now.waiting[i])} waiting`);
-    if (now.busy?.includes(i)) parts.push("much busier than the others");
+    const s = now[i];
+    const parts = [`Shard ${i}: ${states[s.state]}`];
+    if (s.state !== "unknown") parts.push(draw
+      ? `${count(s.entries, "entry", "entries")}, ${number(s.sold)} sold`
+      : `${number(s.available)} for sale, ${number(s.held)} held, ${number(s.sold)} sold`);
+    parts.push(s.owner ? `owned by ${s.owner}` : "no known owner");
+    if (s.load !== undefined) parts.push(`decides ${rate(s.load)} requests a second`);
+    if (s.waiting) parts.push(`${number(s.waiting)} waiting`);
+    if (s.busy) parts.push("much busier than the others");
     return parts.join("; ") + ".";
   };
 
@@ -55,8 +56,8 @@ export function shards({ box, detail, details, body, legend }) {
 
   // arrange rebuilds the cells after a change of owners.
   const arrange = () => {
-    const n = now.owner.length;
-    cells = Array.from({ length: n }, (_, i) => {
+    const n = now.length;
+    cells = now.map((_, i) => {
       const cell = document.createElement("div");
       cell.id = `shard-${i}`;
       cell.dataset.shard = i;
@@ -65,11 +66,10 @@ export function shards({ box, detail, details, body, legend }) {
       if (n <= 128) cell.textContent = i;
       return cell;
     });
-    const of = new Map();
-    now.owner.forEach((o, i) => of.set(o, [...(of.get(o) || []), cells[i]]));
-    box.replaceChildren(...[...of.entries()].sort(([a], [b]) => (a < 0) - (b < 0) || String(now.owners[a]).localeCompare(now.owners[b])).map(([o, mine]) => {
+    const of = Map.groupBy(cells, (_, i) => now[i].owner || "");
+    box.replaceChildren(...[...of].sort(([a], [b]) => !a - !b || a.localeCompare(b)).map(([owner, mine]) => {
       const group = document.createElement("div"), title = document.createElement("p"), grid = document.createElement("div");
-      const name = o < 0 ? "No known owner" : now.owners[o];
+      const name = owner || "No known owner";
       group.setAttribute("role", "group");
       group.setAttribute("aria-label", `${name}, ${count(mine.length, "shard")}`);
       title.textContent = `${name} · ${count(mine.length, "shard")}`;
@@ -85,10 +85,10 @@ export function shards({ box, detail, details, body, legend }) {
   };
 
   const table = () => {
-    if (!details.open || !now) return;
-    body.replaceChildren(...now.owner.map((_, i) => {
+    if (!details.open) return;
+    body.replaceChildren(...now.map((s, i) => {
       const row = document.createElement("tr");
-      const values = [i, states[now.state[i]], owner(i) || "?", now.available[i], now.held[i], now.sold[i], now.load[i] ?? "?", now.waiting[i]];
+      const values = [i, states[s.state], s.owner || "?", s.available, s.held, s.sold, s.load ?? "?", s.waiting];
       values.forEach((v, column) => {
         const cell = document.createElement(column ? "td" : "th");
         if (!column) cell.scope = "row";
@@ -101,25 +101,24 @@ export function shards({ box, detail, details, body, legend }) {
   };
   details.addEventListener("toggle", table);
 
-  return (columns) => {
-    now = columns;
-    box.hidden = !now;
-    if (!now) return;
-    const wanted = JSON.stringify([now.owners, now.owner]);
+  return (shards, drawn) => {
+    now = shards.map(whole);
+    draw = Boolean(drawn);
+    box.hidden = !now.length;
+    const wanted = JSON.stringify(now.map((s) => s.owner));
     if (wanted !== layout) {
       layout = wanted;
       arrange();
     }
-    const busy = new Set(now.busy);
     cells.forEach((cell, i) => {
-      const all = now.available[i] + now.held[i] + now.sold[i];
-      const share = now.state[i] === "sold-out" ? 1 : all ? now.sold[i] / all : 0;
-      cell.className = now.state[i] + (busy.has(i) ? " busy" : "");
+      const s = now[i], all = s.available + s.held + s.sold;
+      const share = s.state === "sold-out" ? 1 : all ? s.sold / all : 0;
+      cell.className = s.state + (s.busy ? " busy" : "");
       cell.style.setProperty("--sold", `${Math.round(share * 100)}%`);
       cell.setAttribute("aria-label", tell(i));
     });
-    const counts = Object.keys(states).map((s) => [s, states[s], now.state.filter((x) => x === s).length]);
-    counts.push(["busy", "much busier than the others", busy.size]);
+    const counts = Object.keys(states).map((state) => [state, states[state], now.filter((s) => s.state === state).length]);
+    counts.push(["busy", "much busier than the others", now.filter((s) => s.busy).length]);
     legend.replaceChildren(...counts.filter(([, , n]) => n).map(([s, words, n]) => {
       const item = document.createElement("li"), swatch = document.createElement("span");
       swatch.className = `swatch ${s}`;
