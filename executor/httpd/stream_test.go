@@ -257,8 +257,8 @@ func TestStreamIsRefused(t *testing.T) {
 	if r := post("application/json"); r.StatusCode != 415 || !strings.Contains(text(t, r), api.TypeStream) {
 		t.Errorf("a wrong content type: %d", r.StatusCode)
 	}
-	if r := post(api.TypeLines + "; charset=utf-8"); r.StatusCode != 200 || r.ProtoMajor != 2 {
-		t.Errorf("lines: %d over %s", r.StatusCode, r.Proto)
+	if r := post(api.TypeStream + "; charset=utf-8"); r.StatusCode != 200 || r.ProtoMajor != 2 {
+		t.Errorf("with a parameter: %d over %s", r.StatusCode, r.Proto)
 	}
 	_ = listen(t, v.url, func(c *api.StreamConfig) { c.Token = "s3cret" })
 	if r := post(api.TypeStream); r.StatusCode != 429 || !strings.Contains(text(t, r), "1 streams") {

@@ -31,9 +31,9 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) *Problem {
 	p.Rule, p.Reason, p.RefundDue = answer.Rule, answer.Reason, answer.RefundDue
 	switch {
 	case answer.Outcome == api.LimitReached:
-		p.claims, p.Count = AppendClaims(nil, sale, answer.Claims), answer.Count
+		p.claims, p.Count = appendClaims(nil, sale, answer.Claims), answer.Count
 	case about:
-		p.claims = AppendClaims(nil, sale, []executor.Claim{answer.Claim})
+		p.claims = appendClaims(nil, sale, []executor.Claim{answer.Claim})
 	}
 	if answer.Outcome.Row().Timed { // the clocks of buyers differ
 		p.ServerTime, p.OpensAt = now().Wall, answer.OpensAt
