@@ -16,7 +16,7 @@ import (
 func tellsPages(next string) *httpdtest.Fake {
 	return &httpdtest.Fake{Name: "movie", QueryFunc: func(q executor.Query) executor.Answer {
 		if q.Page.Before == "none" {
-			return executor.Answer{Outcome: api.BadRequest}
+			return executor.Answer{Outcome: api.BadRequest, Message: "before: not a cursor of this list; use another"}
 		}
 		c := httpdtest.SoldTo("ada").Claim
 		c.Books = &api.Books{Payment: fmt.Sprintf("%s %d", q.Page.Before, q.Page.Limit), RefundDue: []string{"p1"}, RefundsDue: 3, RefundDueNext: next}

@@ -63,8 +63,10 @@ func decode(decoder *streampb.Decoder, b []byte) (m message, f *wire.Problem) {
 		return m, wire.Malformed("hello: only other processes of the sale send it, on a stream with the header %s", api.PeerHeader)
 	case *streampb.Request_Cancel:
 		m.cancel, known = true, true
-	case *streampb.Request_User:
-		m.wrong = api.CheckUser(m.Query.User)
+	case *streampb.Request_Query:
+		if asks.Query.GetClaim() == nil {
+			m.wrong = api.CheckUser(m.Query.User)
+		}
 	case *streampb.Request_Claim:
 		m.quantity = asks.Claim.GetQuantity() > 1
 		if len(m.Units) > 0 {
@@ -72,7 +74,7 @@ func decode(decoder *streampb.Decoder, b []byte) (m message, f *wire.Problem) {
 		}
 	}
 	if !known {
-		return m, wire.Malformed("the request has no known content: use claim, settle, user, find or cancel")
+		return m, wire.Malformed("the request has no known content: use claim, settle, query or cancel")
 	}
 	return m, nil
 }
@@ -109,7 +111,7 @@ type encoder struct {
 	claim  streampb.Claim
 }
 
-// appendAnswer appends the answer to a claim or settlement.
+// appendAnswer appends the answer to a request.
 func (encoder *encoder) appendAnswer(b []byte, r *inflight, at executor.Place, now clock.Clock) []byte {
 	a := &encoder.answer
 	a.Claim = &encoder.claim
@@ -121,19 +123,6 @@ func (encoder *encoder) appendAnswer(b []byte, r *inflight, at executor.Place, n
 	encoder.says.Answer = a
 	encoder.reply.Id, encoder.reply.Says = r.id, &encoder.says
 	return streampb.Append(b, &encoder.reply)
-}
-
-func appendLookup(b []byte, r *inflight, at executor.Place) []byte {
-	a := &r.answer
-	found := &streampb.Claims{Outcome: string(a.Outcome), Owner: at.Owner, Shard: uint32(at.Shard), Shards: uint32(at.Shards)}
-	switch {
-	case a.Outcome != "":
-	case r.asked.Query.User == "":
-		found.Claims = request.ClaimsToStream([]executor.Claim{a.Claim})
-	default:
-		found.Claims, found.Next = request.ClaimsToStream(a.Claims), a.Next
-	}
-	return streampb.Append(b, &streampb.Reply{Id: r.id, Says: &streampb.Reply_Claims{Claims: found}})
 }
 
 func appendGoingAway(b []byte) []byte {

@@ -62,9 +62,6 @@ func (stream *stream) encode(b []byte, r *inflight) []byte {
 	default:
 		at = stream.sale.Place(query.User)
 	}
-	if r.asked.Query != nil && r.answer.Message == "" {
-		return appendLookup(b, r, at)
-	}
 	return stream.encoder.appendAnswer(b, r, at, stream.config.Clock)
 }
 

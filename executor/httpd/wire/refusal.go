@@ -8,7 +8,8 @@ import (
 	"salectl/executor"
 )
 
-// WriteRefusal writes an answer other than an accepted claim or a claim that was settled as requested.
+// WriteRefusal writes an answer other than an accepted claim, a claim that was settled as requested, or
+// what a query is about.
 func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Answer) {
 	whole, known := outcomeDocuments[a.Outcome]
 	about := a.Claim.User != "" // a claim that was accepted
@@ -37,15 +38,6 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) *Problem {
 	}
 	if answer.Outcome.Row().Timed { // the clocks of buyers differ
 		p.ServerTime, p.OpensAt = now().Wall, answer.OpensAt
-	}
-	return p
-}
-
-// LookupProblem returns the problem of a lookup that has found nothing.
-func LookupProblem(why api.Outcome) *Problem {
-	p := ProblemOf(why)
-	if why == api.BadRequest {
-		p.Detail = "before: not a cursor of this list; use the one of the previous page, or none."
 	}
 	return p
 }
