@@ -228,8 +228,7 @@ func (c *Client) User(ctx context.Context, user string) (User, error) {
 // UserPage returns a page of a user's claims. An invalid cursor is a *Problem with BadRequest.
 func (c *Client) UserPage(ctx context.Context, user string, p Page) (has User, err error) {
 	if c.cfg.Stream {
-		has.Claims, has.Next, err = c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) },
-			&streampb.Request{Asks: &streampb.Request_User{User: &streampb.User{User: user, Before: p.Before, Limit: uint32(p.Limit)}}})
+		has.Claims, has.Next, err = c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) }, &streampb.Query{User: user}, p)
 		if err != nil {
 			return has, err
 		}
@@ -250,8 +249,7 @@ func (c *Client) LookUp(ctx context.Context, claim string) (Claim, error) {
 func (c *Client) LookUpPage(ctx context.Context, claim string, p Page) (Claim, error) {
 	var found Claim
 	if id, ok := ParseClaimID(claim); ok && c.cfg.Stream {
-		claims, _, err := c.lookOver(ctx, func(int) int { return id.Shard },
-			&streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: id.ToStream(), Before: p.Before, Limit: uint32(p.Limit)}}})
+		claims, _, err := c.lookOver(ctx, func(int) int { return id.Shard }, &streampb.Query{Claim: id.ToStream()}, p)
 		if err == nil && len(claims) == 1 {
 			found = claims[0]
 		}

@@ -280,9 +280,6 @@ func (x *linked) received(r *streampb.Reply) {
 	case *streampb.Reply_Answer:
 		client.answerOf(c.answer, says.Answer, c)
 		client.learn(says.Answer.Owner, int(says.Answer.Shard), int(says.Answer.Shards))
-	case *streampb.Reply_Claims:
-		client.foundOf(c, says.Claims)
-		client.learn(says.Claims.Owner, int(says.Claims.Shard), int(says.Claims.Shards))
 	case *streampb.Reply_Problem:
 		*c.answer = answerOfProblem(says.Problem)
 	default:

@@ -57,7 +57,9 @@ func refused(s *server, err error) (Answer, error) {
 }
 
 // lookOver looks up claims over a stream, at the first server that can answer.
-func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) (claims []Claim, next string, err error) {
+func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, q *streampb.Query, p Page) (claims []Claim, next string, err error) {
+	q.Before, q.Limit = p.Before, uint32(p.Limit)
+	r := &streampb.Request{Asks: &streampb.Request_Query{Query: q}}
 	err = c.inTurn(ctx, c.first(shard), func(s *server) (err error) {
 		claims, next, err = c.lookAtOver(ctx, s, r)
 		return err

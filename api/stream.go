@@ -16,12 +16,8 @@ import (
 	"salectl/api/streampb"
 )
 
-// TypeStream is the media type of a stream of length-prefixed protobuf messages, TypeLines
-// that of one JSON object a line.
-const (
-	TypeStream = "application/vnd.salectl.stream+protobuf"
-	TypeLines  = "application/x-ndjson"
-)
+// TypeStream is the media type of a stream of length-prefixed protobuf messages.
+const TypeStream = "application/vnd.salectl.stream+protobuf"
 
 // StreamPath returns the path of a sale's stream.
 func StreamPath(sale string) string { return salePath(sale) + "/stream" }

@@ -13,6 +13,12 @@ import (
 
 // answerOf stores an answer in a.
 func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
+	if m.Outcome == "" { // of a look-up
+		if asked.claims, asked.next = c.claimsOf(m.Claims), m.Next; m.Claim != nil {
+			asked.claims = c.claimsOf([]*streampb.Claim{m.Claim})
+		}
+		return
+	}
 	row := Outcome(m.Outcome).row()
 	a.Outcome, a.Status, a.RetryAfter = row.Outcome, row.Status, max(time.Duration(m.RetryAfterNs), row.RetryAfter)
 	if a.RetryAfter == 0 {
@@ -41,16 +47,6 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 		p.Claims = c.claimsOf([]*streampb.Claim{m.Claim})
 	}
 	a.said = &p
-}
-
-// foundOf stores the result of a look-up.
-func (c *Client) foundOf(asked *call, m *streampb.Claims) {
-	if m.Outcome == "" {
-		asked.claims, asked.next = c.claimsOf(m.Claims), m.Next
-		return
-	}
-	p := Outcome(m.Outcome).row().Problem()
-	*asked.answer = Answer{Outcome: p.Outcome, Status: p.Status, said: &p}
 }
 
 func (c *Client) claimsOf(all []*streampb.Claim) []Claim {

@@ -35,8 +35,7 @@ type Request struct {
 	//	*Request_Hello
 	//	*Request_Claim
 	//	*Request_Settle
-	//	*Request_User
-	//	*Request_Find
+	//	*Request_Query
 	//	*Request_Cancel
 	//	*Request_Peer
 	Asks          isRequest_Asks `protobuf_oneof:"asks"`
@@ -130,19 +129,10 @@ func (x *Request) GetSettle() *Settlement {
 	return nil
 }
 
-func (x *Request) GetUser() *User {
+func (x *Request) GetQuery() *Query {
 	if x != nil {
-		if x, ok := x.Asks.(*Request_User); ok {
-			return x.User
-		}
-	}
-	return nil
-}
-
-func (x *Request) GetFind() *Find {
-	if x != nil {
-		if x, ok := x.Asks.(*Request_Find); ok {
-			return x.Find
+		if x, ok := x.Asks.(*Request_Query); ok {
+			return x.Query
 		}
 	}
 	return nil
@@ -189,12 +179,8 @@ type Request_Settle struct {
 	Settle *Settlement `protobuf:"bytes,6,opt,name=settle,proto3,oneof"`
 }
 
-type Request_User struct {
-	User *User `protobuf:"bytes,7,opt,name=user,proto3,oneof"`
-}
-
-type Request_Find struct {
-	Find *Find `protobuf:"bytes,8,opt,name=find,proto3,oneof"`
+type Request_Query struct {
+	Query *Query `protobuf:"bytes,7,opt,name=query,proto3,oneof"`
 }
 
 type Request_Cancel struct {
@@ -211,9 +197,7 @@ func (*Request_Claim) isRequest_Asks() {}
 
 func (*Request_Settle) isRequest_Asks() {}
 
-func (*Request_User) isRequest_Asks() {}
-
-func (*Request_Find) isRequest_Asks() {}
+func (*Request_Query) isRequest_Asks() {}
 
 func (*Request_Cancel) isRequest_Asks() {}
 
@@ -468,30 +452,31 @@ func (x *Settlement) GetRetire() bool {
 	return false
 }
 
-// User queries a page of a user's claims.
-type User struct {
+// Query looks up a page of a user's claims, or one claim with a page of its refunds due.
+type Query struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // Claims.next of the previous page; "": the newest
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`  // of the page; 0: 100
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"` // or
+	Claim         *ClaimID               `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`
+	Before        string                 `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"` // next of the previous Answer, or of its Books; "": the newest
+	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`  // of the page; 0: 100 claims, or 10 refunds due
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *User) Reset() {
-	*x = User{}
+func (x *Query) Reset() {
+	*x = Query{}
 	mi := &file_api_streampb_stream_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *User) String() string {
+func (x *Query) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*User) ProtoMessage() {}
+func (*Query) ProtoMessage() {}
 
-func (x *User) ProtoReflect() protoreflect.Message {
+func (x *Query) ProtoReflect() protoreflect.Message {
 	mi := &file_api_streampb_stream_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -503,87 +488,33 @@ func (x *User) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use User.ProtoReflect.Descriptor instead.
-func (*User) Descriptor() ([]byte, []int) {
+// Deprecated: Use Query.ProtoReflect.Descriptor instead.
+func (*Query) Descriptor() ([]byte, []int) {
 	return file_api_streampb_stream_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *User) GetUser() string {
+func (x *Query) GetUser() string {
 	if x != nil {
 		return x.User
 	}
 	return ""
 }
 
-func (x *User) GetBefore() string {
-	if x != nil {
-		return x.Before
-	}
-	return ""
-}
-
-func (x *User) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-// Find queries one claim, with a page of its refunds due.
-type Find struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Claim         *ClaimID               `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
-	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // Books.next of the previous page; "": the newest
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`  // of the page; 0: 10
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Find) Reset() {
-	*x = Find{}
-	mi := &file_api_streampb_stream_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Find) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Find) ProtoMessage() {}
-
-func (x *Find) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Find.ProtoReflect.Descriptor instead.
-func (*Find) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Find) GetClaim() *ClaimID {
+func (x *Query) GetClaim() *ClaimID {
 	if x != nil {
 		return x.Claim
 	}
 	return nil
 }
 
-func (x *Find) GetBefore() string {
+func (x *Query) GetBefore() string {
 	if x != nil {
 		return x.Before
 	}
 	return ""
 }
 
-func (x *Find) GetLimit() uint32 {
+func (x *Query) GetLimit() uint32 {
 	if x != nil {
 		return x.Limit
 	}
@@ -599,7 +530,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_api_streampb_stream_proto_msgTypes[6]
+	mi := &file_api_streampb_stream_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +542,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[6]
+	mi := &file_api_streampb_stream_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +555,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{6}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{5}
 }
 
 // ClaimID identifies an accepted claim: {shard}-{slot}-{index}, or {shard}-u{unit} for
@@ -641,7 +572,7 @@ type ClaimID struct {
 
 func (x *ClaimID) Reset() {
 	*x = ClaimID{}
-	mi := &file_api_streampb_stream_proto_msgTypes[7]
+	mi := &file_api_streampb_stream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +584,7 @@ func (x *ClaimID) String() string {
 func (*ClaimID) ProtoMessage() {}
 
 func (x *ClaimID) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[7]
+	mi := &file_api_streampb_stream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +597,7 @@ func (x *ClaimID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimID.ProtoReflect.Descriptor instead.
 func (*ClaimID) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{7}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClaimID) GetShard() uint32 {
@@ -704,7 +635,6 @@ type Reply struct {
 	// Types that are valid to be assigned to Says:
 	//
 	//	*Reply_Answer
-	//	*Reply_Claims
 	//	*Reply_NotMine
 	//	*Reply_GoingAway
 	//	*Reply_Problem
@@ -716,7 +646,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_api_streampb_stream_proto_msgTypes[8]
+	mi := &file_api_streampb_stream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +658,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[8]
+	mi := &file_api_streampb_stream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +671,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{8}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Reply) GetId() uint64 {
@@ -762,15 +692,6 @@ func (x *Reply) GetAnswer() *Answer {
 	if x != nil {
 		if x, ok := x.Says.(*Reply_Answer); ok {
 			return x.Answer
-		}
-	}
-	return nil
-}
-
-func (x *Reply) GetClaims() *Claims {
-	if x != nil {
-		if x, ok := x.Says.(*Reply_Claims); ok {
-			return x.Claims
 		}
 	}
 	return nil
@@ -817,11 +738,7 @@ type isReply_Says interface {
 }
 
 type Reply_Answer struct {
-	Answer *Answer `protobuf:"bytes,2,opt,name=answer,proto3,oneof"` // to a claim or a settlement
-}
-
-type Reply_Claims struct {
-	Claims *Claims `protobuf:"bytes,3,opt,name=claims,proto3,oneof"` // to User and Find
+	Answer *Answer `protobuf:"bytes,2,opt,name=answer,proto3,oneof"`
 }
 
 type Reply_NotMine struct {
@@ -842,8 +759,6 @@ type Reply_Peer struct {
 
 func (*Reply_Answer) isReply_Says() {}
 
-func (*Reply_Claims) isReply_Says() {}
-
 func (*Reply_NotMine) isReply_Says() {}
 
 func (*Reply_GoingAway) isReply_Says() {}
@@ -852,13 +767,13 @@ func (*Reply_Problem) isReply_Says() {}
 
 func (*Reply_Peer) isReply_Says() {}
 
-// Answer is the result of a claim or a settlement.
+// Answer is the result of a request.
 type Answer struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
-	Outcome      string                 `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Claim        *Claim                 `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"` // the accepted claim, or the claim that the outcome concerns
+	Outcome      string                 `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"` // "": a query has found what it is about
+	Claim        *Claim                 `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`     // the accepted claim, the claim that the outcome concerns, or the one looked up
 	Replayed     bool                   `protobuf:"varint,3,opt,name=replayed,proto3" json:"replayed,omitempty"`
-	Claims       []*Claim               `protobuf:"bytes,4,rep,name=claims,proto3" json:"claims,omitempty"` // the newest of the user's, with limit_reached
+	Claims       []*Claim               `protobuf:"bytes,4,rep,name=claims,proto3" json:"claims,omitempty"` // the newest of the user's, with limit_reached; or those looked up
 	RefundDue    bool                   `protobuf:"varint,5,opt,name=refund_due,json=refundDue,proto3" json:"refund_due,omitempty"`
 	OtherRules   bool                   `protobuf:"varint,6,opt,name=other_rules,json=otherRules,proto3" json:"other_rules,omitempty"` // between processes of the sale
 	Rule         string                 `protobuf:"bytes,7,opt,name=rule,proto3" json:"rule,omitempty"`
@@ -866,19 +781,20 @@ type Answer struct {
 	OpensAtNs    int64                  `protobuf:"fixed64,9,opt,name=opens_at_ns,json=opensAtNs,proto3" json:"opens_at_ns,omitempty"`
 	RetryAfterNs int64                  `protobuf:"varint,10,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
 	Message      string                 `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
-	// The owner of the user's home shard.
+	// The owner of the shard that the request is about.
 	Owner         string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"` // the address of the process
 	Shard         uint32 `protobuf:"varint,13,opt,name=shard,proto3" json:"shard,omitempty"`
 	Shards        uint32 `protobuf:"varint,14,opt,name=shards,proto3" json:"shards,omitempty"`                                    // of the sale; 0: not known
 	ServerTimeNs  int64  `protobuf:"fixed64,15,opt,name=server_time_ns,json=serverTimeNs,proto3" json:"server_time_ns,omitempty"` // if the answer depends on the clock
 	Count         uint32 `protobuf:"varint,16,opt,name=count,proto3" json:"count,omitempty"`                                      // of the user's claims, with limit_reached
+	Next          string `protobuf:"bytes,17,opt,name=next,proto3" json:"next,omitempty"`                                         // cursor of claims older than those looked up; "": none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_api_streampb_stream_proto_msgTypes[9]
+	mi := &file_api_streampb_stream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +806,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[9]
+	mi := &file_api_streampb_stream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +819,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{9}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Answer) GetOutcome() string {
@@ -1018,6 +934,13 @@ func (x *Answer) GetCount() uint32 {
 	return 0
 }
 
+func (x *Answer) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
 // Claim is an accepted claim. Times are nanoseconds since 1970 UTC, 0 for none.
 type Claim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1038,7 +961,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_api_streampb_stream_proto_msgTypes[10]
+	mi := &file_api_streampb_stream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +973,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[10]
+	mi := &file_api_streampb_stream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +986,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{10}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Claim) GetId() *ClaimID {
@@ -1154,7 +1077,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_api_streampb_stream_proto_msgTypes[11]
+	mi := &file_api_streampb_stream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1089,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[11]
+	mi := &file_api_streampb_stream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1102,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{11}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Payload) GetNames() []string {
@@ -1214,7 +1137,7 @@ type Books struct {
 
 func (x *Books) Reset() {
 	*x = Books{}
-	mi := &file_api_streampb_stream_proto_msgTypes[12]
+	mi := &file_api_streampb_stream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1149,7 @@ func (x *Books) String() string {
 func (*Books) ProtoMessage() {}
 
 func (x *Books) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[12]
+	mi := &file_api_streampb_stream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1162,7 @@ func (x *Books) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Books.ProtoReflect.Descriptor instead.
 func (*Books) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{12}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Books) GetSettledAtNs() int64 {
@@ -1317,7 +1240,7 @@ type Packets struct {
 
 func (x *Packets) Reset() {
 	*x = Packets{}
-	mi := &file_api_streampb_stream_proto_msgTypes[13]
+	mi := &file_api_streampb_stream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1252,7 @@ func (x *Packets) String() string {
 func (*Packets) ProtoMessage() {}
 
 func (x *Packets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[13]
+	mi := &file_api_streampb_stream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1265,7 @@ func (x *Packets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packets.ProtoReflect.Descriptor instead.
 func (*Packets) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{13}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Packets) GetCurrency() string {
@@ -1366,95 +1289,9 @@ func (x *Packets) GetAmounts() []int64 {
 	return nil
 }
 
-// Claims is the result of a query.
-type Claims struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Outcome       string                 `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"` // "": found; otherwise why there is no result
-	Claims        []*Claim               `protobuf:"bytes,2,rep,name=claims,proto3" json:"claims,omitempty"`
-	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	Shard         uint32                 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
-	Shards        uint32                 `protobuf:"varint,5,opt,name=shards,proto3" json:"shards,omitempty"`
-	Next          string                 `protobuf:"bytes,6,opt,name=next,proto3" json:"next,omitempty"` // cursor of older claims; "": none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Claims) Reset() {
-	*x = Claims{}
-	mi := &file_api_streampb_stream_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Claims) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Claims) ProtoMessage() {}
-
-func (x *Claims) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Claims.ProtoReflect.Descriptor instead.
-func (*Claims) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *Claims) GetOutcome() string {
-	if x != nil {
-		return x.Outcome
-	}
-	return ""
-}
-
-func (x *Claims) GetClaims() []*Claim {
-	if x != nil {
-		return x.Claims
-	}
-	return nil
-}
-
-func (x *Claims) GetOwner() string {
-	if x != nil {
-		return x.Owner
-	}
-	return ""
-}
-
-func (x *Claims) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
-}
-
-func (x *Claims) GetShards() uint32 {
-	if x != nil {
-		return x.Shards
-	}
-	return 0
-}
-
-func (x *Claims) GetNext() string {
-	if x != nil {
-		return x.Next
-	}
-	return ""
-}
-
 // NotMine reports that another process owns the shard of a forwarded request.
 type NotMine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
 	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`                    // its address, "" if unknown
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`                   // of its ownership
 	OwnerId       string                 `protobuf:"bytes,4,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"` // of its current start
@@ -1465,7 +1302,7 @@ type NotMine struct {
 
 func (x *NotMine) Reset() {
 	*x = NotMine{}
-	mi := &file_api_streampb_stream_proto_msgTypes[15]
+	mi := &file_api_streampb_stream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1314,7 @@ func (x *NotMine) String() string {
 func (*NotMine) ProtoMessage() {}
 
 func (x *NotMine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[15]
+	mi := &file_api_streampb_stream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,14 +1327,7 @@ func (x *NotMine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotMine.ProtoReflect.Descriptor instead.
 func (*NotMine) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *NotMine) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NotMine) GetOwner() string {
@@ -1538,7 +1368,7 @@ type GoingAway struct {
 
 func (x *GoingAway) Reset() {
 	*x = GoingAway{}
-	mi := &file_api_streampb_stream_proto_msgTypes[16]
+	mi := &file_api_streampb_stream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1380,7 @@ func (x *GoingAway) String() string {
 func (*GoingAway) ProtoMessage() {}
 
 func (x *GoingAway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[16]
+	mi := &file_api_streampb_stream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1393,7 @@ func (x *GoingAway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoingAway.ProtoReflect.Descriptor instead.
 func (*GoingAway) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{16}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{14}
 }
 
 // Problem is a problem document of RFC 9457.
@@ -1579,7 +1409,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_api_streampb_stream_proto_msgTypes[17]
+	mi := &file_api_streampb_stream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1421,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[17]
+	mi := &file_api_streampb_stream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1434,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{17}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Problem) GetStatus() uint32 {
@@ -1639,7 +1469,7 @@ var File_api_streampb_stream_proto protoreflect.FileDescriptor
 
 const file_api_streampb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x19api/streampb/stream.proto\x12\x11salectl.stream.v1\"\xb9\x03\n" +
+	"\x19api/streampb/stream.proto\x12\x11salectl.stream.v1\"\x8d\x03\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\n" +
@@ -1647,9 +1477,8 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\tforwarded\x18\x03 \x01(\bR\tforwarded\x120\n" +
 	"\x05hello\x18\x04 \x01(\v2\x18.salectl.stream.v1.HelloH\x00R\x05hello\x123\n" +
 	"\x05claim\x18\x05 \x01(\v2\x1b.salectl.stream.v1.NewClaimH\x00R\x05claim\x127\n" +
-	"\x06settle\x18\x06 \x01(\v2\x1d.salectl.stream.v1.SettlementH\x00R\x06settle\x12-\n" +
-	"\x04user\x18\a \x01(\v2\x17.salectl.stream.v1.UserH\x00R\x04user\x12-\n" +
-	"\x04find\x18\b \x01(\v2\x17.salectl.stream.v1.FindH\x00R\x04find\x123\n" +
+	"\x06settle\x18\x06 \x01(\v2\x1d.salectl.stream.v1.SettlementH\x00R\x06settle\x120\n" +
+	"\x05query\x18\a \x01(\v2\x18.salectl.stream.v1.QueryH\x00R\x05query\x123\n" +
 	"\x06cancel\x18\t \x01(\v2\x19.salectl.stream.v1.CancelH\x00R\x06cancel\x12\x14\n" +
 	"\x04peer\x18\n" +
 	" \x01(\fH\x00R\x04peer\x12\x10\n" +
@@ -1675,31 +1504,27 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\apayment\x18\x03 \x01(\tR\apayment\x12\x10\n" +
 	"\x03who\x18\x04 \x01(\tR\x03who\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06retire\x18\x06 \x01(\bR\x06retire\"H\n" +
-	"\x04User\x12\x12\n" +
-	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
-	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"f\n" +
-	"\x04Find\x120\n" +
-	"\x05claim\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x05claim\x12\x16\n" +
-	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\b\n" +
+	"\x06retire\x18\x06 \x01(\bR\x06retire\"{\n" +
+	"\x05Query\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x120\n" +
+	"\x05claim\x18\x02 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x05claim\x12\x16\n" +
+	"\x06before\x18\x03 \x01(\tR\x06before\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\b\n" +
 	"\x06Cancel\"]\n" +
 	"\aClaimID\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x04R\x04slot\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\rR\x05index\x12\x12\n" +
-	"\x04unit\x18\x04 \x01(\x03R\x04unit\"\xcf\x02\n" +
+	"\x04unit\x18\x04 \x01(\x03R\x04unit\"\x9a\x02\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x123\n" +
-	"\x06answer\x18\x02 \x01(\v2\x19.salectl.stream.v1.AnswerH\x00R\x06answer\x123\n" +
-	"\x06claims\x18\x03 \x01(\v2\x19.salectl.stream.v1.ClaimsH\x00R\x06claims\x127\n" +
+	"\x06answer\x18\x02 \x01(\v2\x19.salectl.stream.v1.AnswerH\x00R\x06answer\x127\n" +
 	"\bnot_mine\x18\x04 \x01(\v2\x1a.salectl.stream.v1.NotMineH\x00R\anotMine\x12=\n" +
 	"\n" +
 	"going_away\x18\x05 \x01(\v2\x1c.salectl.stream.v1.GoingAwayH\x00R\tgoingAway\x126\n" +
 	"\aproblem\x18\x06 \x01(\v2\x1a.salectl.stream.v1.ProblemH\x00R\aproblem\x12\x14\n" +
 	"\x04peer\x18\a \x01(\fH\x00R\x04peerB\x06\n" +
-	"\x04says\"\xec\x03\n" +
+	"\x04says\"\x80\x04\n" +
 	"\x06Answer\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12.\n" +
 	"\x05claim\x18\x02 \x01(\v2\x18.salectl.stream.v1.ClaimR\x05claim\x12\x1a\n" +
@@ -1719,7 +1544,8 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x05shard\x18\r \x01(\rR\x05shard\x12\x16\n" +
 	"\x06shards\x18\x0e \x01(\rR\x06shards\x12$\n" +
 	"\x0eserver_time_ns\x18\x0f \x01(\x10R\fserverTimeNs\x12\x14\n" +
-	"\x05count\x18\x10 \x01(\rR\x05count\"\x82\x03\n" +
+	"\x05count\x18\x10 \x01(\rR\x05count\x12\x12\n" +
+	"\x04next\x18\x11 \x01(\tR\x04next\"\x82\x03\n" +
 	"\x05Claim\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x02id\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -1750,16 +1576,8 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\aPackets\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x14\n" +
 	"\x05scale\x18\x02 \x01(\rR\x05scale\x12\x18\n" +
-	"\aamounts\x18\x03 \x03(\x03R\aamounts\"\xac\x01\n" +
-	"\x06Claims\x12\x18\n" +
-	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x120\n" +
-	"\x06claims\x18\x02 \x03(\v2\x18.salectl.stream.v1.ClaimR\x06claims\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05shard\x18\x04 \x01(\rR\x05shard\x12\x16\n" +
-	"\x06shards\x18\x05 \x01(\rR\x06shards\x12\x12\n" +
-	"\x04next\x18\x06 \x01(\tR\x04next\"|\n" +
+	"\aamounts\x18\x03 \x03(\x03R\aamounts\"f\n" +
 	"\aNotMine\x12\x14\n" +
-	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x19\n" +
 	"\bowner_id\x18\x04 \x01(\tR\aownerId\x12\x14\n" +
@@ -1783,53 +1601,48 @@ func file_api_streampb_stream_proto_rawDescGZIP() []byte {
 	return file_api_streampb_stream_proto_rawDescData
 }
 
-var file_api_streampb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_api_streampb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_api_streampb_stream_proto_goTypes = []any{
 	(*Request)(nil),    // 0: salectl.stream.v1.Request
 	(*Hello)(nil),      // 1: salectl.stream.v1.Hello
 	(*NewClaim)(nil),   // 2: salectl.stream.v1.NewClaim
 	(*Settlement)(nil), // 3: salectl.stream.v1.Settlement
-	(*User)(nil),       // 4: salectl.stream.v1.User
-	(*Find)(nil),       // 5: salectl.stream.v1.Find
-	(*Cancel)(nil),     // 6: salectl.stream.v1.Cancel
-	(*ClaimID)(nil),    // 7: salectl.stream.v1.ClaimID
-	(*Reply)(nil),      // 8: salectl.stream.v1.Reply
-	(*Answer)(nil),     // 9: salectl.stream.v1.Answer
-	(*Claim)(nil),      // 10: salectl.stream.v1.Claim
-	(*Payload)(nil),    // 11: salectl.stream.v1.Payload
-	(*Books)(nil),      // 12: salectl.stream.v1.Books
-	(*Packets)(nil),    // 13: salectl.stream.v1.Packets
-	(*Claims)(nil),     // 14: salectl.stream.v1.Claims
-	(*NotMine)(nil),    // 15: salectl.stream.v1.NotMine
-	(*GoingAway)(nil),  // 16: salectl.stream.v1.GoingAway
-	(*Problem)(nil),    // 17: salectl.stream.v1.Problem
+	(*Query)(nil),      // 4: salectl.stream.v1.Query
+	(*Cancel)(nil),     // 5: salectl.stream.v1.Cancel
+	(*ClaimID)(nil),    // 6: salectl.stream.v1.ClaimID
+	(*Reply)(nil),      // 7: salectl.stream.v1.Reply
+	(*Answer)(nil),     // 8: salectl.stream.v1.Answer
+	(*Claim)(nil),      // 9: salectl.stream.v1.Claim
+	(*Payload)(nil),    // 10: salectl.stream.v1.Payload
+	(*Books)(nil),      // 11: salectl.stream.v1.Books
+	(*Packets)(nil),    // 12: salectl.stream.v1.Packets
+	(*NotMine)(nil),    // 13: salectl.stream.v1.NotMine
+	(*GoingAway)(nil),  // 14: salectl.stream.v1.GoingAway
+	(*Problem)(nil),    // 15: salectl.stream.v1.Problem
 }
 var file_api_streampb_stream_proto_depIdxs = []int32{
 	1,  // 0: salectl.stream.v1.Request.hello:type_name -> salectl.stream.v1.Hello
 	2,  // 1: salectl.stream.v1.Request.claim:type_name -> salectl.stream.v1.NewClaim
 	3,  // 2: salectl.stream.v1.Request.settle:type_name -> salectl.stream.v1.Settlement
-	4,  // 3: salectl.stream.v1.Request.user:type_name -> salectl.stream.v1.User
-	5,  // 4: salectl.stream.v1.Request.find:type_name -> salectl.stream.v1.Find
-	6,  // 5: salectl.stream.v1.Request.cancel:type_name -> salectl.stream.v1.Cancel
-	7,  // 6: salectl.stream.v1.Settlement.claim:type_name -> salectl.stream.v1.ClaimID
-	7,  // 7: salectl.stream.v1.Find.claim:type_name -> salectl.stream.v1.ClaimID
-	9,  // 8: salectl.stream.v1.Reply.answer:type_name -> salectl.stream.v1.Answer
-	14, // 9: salectl.stream.v1.Reply.claims:type_name -> salectl.stream.v1.Claims
-	15, // 10: salectl.stream.v1.Reply.not_mine:type_name -> salectl.stream.v1.NotMine
-	16, // 11: salectl.stream.v1.Reply.going_away:type_name -> salectl.stream.v1.GoingAway
-	17, // 12: salectl.stream.v1.Reply.problem:type_name -> salectl.stream.v1.Problem
-	10, // 13: salectl.stream.v1.Answer.claim:type_name -> salectl.stream.v1.Claim
-	10, // 14: salectl.stream.v1.Answer.claims:type_name -> salectl.stream.v1.Claim
-	7,  // 15: salectl.stream.v1.Claim.id:type_name -> salectl.stream.v1.ClaimID
-	12, // 16: salectl.stream.v1.Claim.books:type_name -> salectl.stream.v1.Books
-	13, // 17: salectl.stream.v1.Claim.packets:type_name -> salectl.stream.v1.Packets
-	11, // 18: salectl.stream.v1.Claim.payloads:type_name -> salectl.stream.v1.Payload
-	10, // 19: salectl.stream.v1.Claims.claims:type_name -> salectl.stream.v1.Claim
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	4,  // 3: salectl.stream.v1.Request.query:type_name -> salectl.stream.v1.Query
+	5,  // 4: salectl.stream.v1.Request.cancel:type_name -> salectl.stream.v1.Cancel
+	6,  // 5: salectl.stream.v1.Settlement.claim:type_name -> salectl.stream.v1.ClaimID
+	6,  // 6: salectl.stream.v1.Query.claim:type_name -> salectl.stream.v1.ClaimID
+	8,  // 7: salectl.stream.v1.Reply.answer:type_name -> salectl.stream.v1.Answer
+	13, // 8: salectl.stream.v1.Reply.not_mine:type_name -> salectl.stream.v1.NotMine
+	14, // 9: salectl.stream.v1.Reply.going_away:type_name -> salectl.stream.v1.GoingAway
+	15, // 10: salectl.stream.v1.Reply.problem:type_name -> salectl.stream.v1.Problem
+	9,  // 11: salectl.stream.v1.Answer.claim:type_name -> salectl.stream.v1.Claim
+	9,  // 12: salectl.stream.v1.Answer.claims:type_name -> salectl.stream.v1.Claim
+	6,  // 13: salectl.stream.v1.Claim.id:type_name -> salectl.stream.v1.ClaimID
+	11, // 14: salectl.stream.v1.Claim.books:type_name -> salectl.stream.v1.Books
+	12, // 15: salectl.stream.v1.Claim.packets:type_name -> salectl.stream.v1.Packets
+	10, // 16: salectl.stream.v1.Claim.payloads:type_name -> salectl.stream.v1.Payload
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_api_streampb_stream_proto_init() }
@@ -1841,14 +1654,12 @@ func file_api_streampb_stream_proto_init() {
 		(*Request_Hello)(nil),
 		(*Request_Claim)(nil),
 		(*Request_Settle)(nil),
-		(*Request_User)(nil),
-		(*Request_Find)(nil),
+		(*Request_Query)(nil),
 		(*Request_Cancel)(nil),
 		(*Request_Peer)(nil),
 	}
-	file_api_streampb_stream_proto_msgTypes[8].OneofWrappers = []any{
+	file_api_streampb_stream_proto_msgTypes[7].OneofWrappers = []any{
 		(*Reply_Answer)(nil),
-		(*Reply_Claims)(nil),
 		(*Reply_NotMine)(nil),
 		(*Reply_GoingAway)(nil),
 		(*Reply_Problem)(nil),
@@ -1860,7 +1671,7 @@ func file_api_streampb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_streampb_stream_proto_rawDesc), len(file_api_streampb_stream_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

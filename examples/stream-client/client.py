@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Claims units of a sale over one stream, with nothing but Python's library.
 
-    client.py http://127.0.0.1:8080 movie-tickets --claims 1000 --form protobuf
+    client.py http://127.0.0.1:8080 movie-tickets --claims 1000
 
 docs/stream.md says what goes over the wire. Four things are in this file: the part of
-HTTP/2 that one long request needs, the two forms of messages, a stream with its many
+HTTP/2 that one long request needs, its messages, a stream with its many
 requests under way, and a buyer that sends each claim until a server has decided on it.
 """
 import argparse
@@ -19,7 +19,6 @@ import threading
 import time
 import urllib.parse
 
-LINES = "application/x-ndjson"
 PROTOBUF = "application/vnd.salectl.stream+protobuf"
 
 # Outcomes that are no decision: the same claim is sent again, with the same key.
@@ -166,57 +165,40 @@ def integer(n, bits):
     return bytes([most]) + varint(n - most)
 
 
-# --- the two forms of messages ---
+# --- messages ---
 
 
-class Lines:
-    media = LINES
-
-    def claim(self, id, user, key, quantity):
-        return json.dumps({"id": id, "claim": {"user": user, "key": key, "quantity": quantity}}).encode() + b"\n"
-
-    def cut(self, data):
-        """Takes the first message off the bytes; None: it is not there to its end."""
-        line, newline, rest = data.partition(b"\n")
-        return (line, rest) if newline else (None, data)
-
-    def read(self, line):
-        m = json.loads(line)
-        return Reply(m.get("id", 0), m.get("outcome"), m.get("units", []), m.get("claim"), m.get("status") == 200,
-                     m.get("retryAfter", 0), m.get("goingAway", False), m.get("detail"))
+def claim_message(id, user, key, quantity):
+    claim = field(1, user.encode()) + field(2, key.encode()) + field(3, quantity)
+    message = field(1, id) + field(5, claim)
+    return varint(len(message)) + message
 
 
-class Protobuf:
-    media = PROTOBUF
+def cut(data):
+    """Takes the first message off the bytes; None: it is not there to its end."""
+    try:
+        length, at = read_varint(data, 0)
+    except IndexError:
+        return None, data
+    if len(data) < at + length:
+        return None, data
+    return data[at:at + length], data[at + length:]
 
-    def claim(self, id, user, key, quantity):
-        claim = field(1, user.encode()) + field(2, key.encode()) + field(3, quantity)
-        message = field(1, id) + field(5, claim)
-        return varint(len(message)) + message
 
-    def cut(self, data):
-        try:
-            length, at = read_varint(data, 0)
-        except IndexError:
-            return None, data
-        if len(data) < at + length:
-            return None, data
-        return data[at:at + length], data[at + length:]
-
-    def read(self, message):
-        m = fields(message)
-        id = m[1][0] if 1 in m else 0
-        if 2 in m:  # an answer
-            a = fields(m[2][0])
-            claim = fields(a[2][0]) if 2 in a else {}
-            name = fields(claim[1][0]) if 1 in claim else {}
-            units = [unit for packed in claim.get(3, []) for unit in numbers(packed)]
-            return Reply(id, a[1][0].decode(), units, "-".join(str(name.get(i, [0])[0]) for i in (1, 2, 3)), 3 in a,
-                         a.get(10, [0])[0] / 1e9, False, a.get(11, [b""])[0].decode())
-        if 6 in m:  # a problem
-            p = fields(m[6][0])
-            return Reply(id, p.get(4, [b"bad_request"])[0].decode(), [], None, False, 0, False, p.get(3, [b""])[0].decode())
-        return Reply(id, None, [], None, False, 0, 5 in m, None)
+def read(message):
+    m = fields(message)
+    id = m[1][0] if 1 in m else 0
+    if 2 in m:  # an answer
+        a = fields(m[2][0])
+        claim = fields(a[2][0]) if 2 in a else {}
+        name = fields(claim[1][0]) if 1 in claim else {}
+        units = [unit for packed in claim.get(3, []) for unit in numbers(packed)]
+        return Reply(id, a[1][0].decode(), units, "-".join(str(name.get(i, [0])[0]) for i in (1, 2, 3)), 3 in a,
+                     a.get(10, [0])[0] / 1e9, False, a.get(11, [b""])[0].decode())
+    if 6 in m:  # a problem
+        p = fields(m[6][0])
+        return Reply(id, p.get(4, [b"bad_request"])[0].decode(), [], None, False, 0, False, p.get(3, [b""])[0].decode())
+    return Reply(id, None, [], None, False, 0, 5 in m, None)
 
 
 Reply = collections.namedtuple("Reply", "id outcome units claim replayed retry_after going_away detail")
@@ -278,11 +260,11 @@ def numbers(packed):
 class Stream:
     """Many requests under way on one connection; each reply goes to whoever asked."""
 
-    def __init__(self, base, sale, form, token, reply, gone):
-        self.form, self.reply, self.gone = form, reply, gone
+    def __init__(self, base, sale, token, reply, gone):
+        self.reply, self.gone = reply, gone
         self.going_away = False
         url = urllib.parse.urlsplit(base)
-        headers = [("content-type", form.media)]
+        headers = [("content-type", PROTOBUF)]
         if token:
             headers.append(("authorization", "Bearer " + token))
         path = "/v1/sales/" + urllib.parse.quote(sale, safe="") + "/stream"
@@ -299,10 +281,10 @@ class Stream:
             for _, part in answers:
                 data += part
                 while True:
-                    message, data = self.form.cut(data)
+                    message, data = cut(data)
                     if message is None:
                         break
-                    r = self.form.read(message)
+                    r = read(message)
                     if r.id:
                         self.reply(r)
                     else:  # about the stream: it takes no more requests
@@ -317,7 +299,7 @@ class Stream:
     def claim(self, id, user, key, quantity=1):
         if self.going_away:
             raise Gone("the server goes away")
-        self.connection.send(self.form.claim(id, user, key, quantity))
+        self.connection.send(claim_message(id, user, key, quantity))
 
     def finish(self):
         self.connection.finish()
@@ -329,8 +311,8 @@ class Stream:
 class Buyer:
     """Sends claims, and each again with its key until a server has decided on it."""
 
-    def __init__(self, servers, sale, form, token, under_way):
-        self.servers, self.sale, self.form, self.token = servers, sale, form, token
+    def __init__(self, servers, sale, token, under_way):
+        self.servers, self.sale, self.token = servers, sale, token
         self.slots = threading.Semaphore(under_way)
         self.lock = threading.Condition()
         self.stream, self.server, self.next_id = None, 0, 0
@@ -366,7 +348,7 @@ class Buyer:
     def open(self):
         while self.stream is None or self.stream.going_away or self.stream.connection.over:
             try:
-                self.stream = Stream(self.servers[self.server], self.sale, self.form, self.token, self.replied, self.lost)
+                self.stream = Stream(self.servers[self.server], self.sale, self.token, self.replied, self.lost)
             except (Gone, Refused) as e:
                 if isinstance(e, Refused) and json.loads(str(e))["status"] in (400, 401, 403, 404, 415, 505):
                     raise
@@ -415,13 +397,11 @@ def main():
     p.add_argument("servers", help="base URLs, separated by commas")
     p.add_argument("sale")
     p.add_argument("--claims", type=int, default=1000)
-    p.add_argument("--form", choices=["lines", "protobuf"], default="lines")
     p.add_argument("--users", default="user-", help="what the users' names begin with")
     p.add_argument("--under-way", type=int, default=200)
     p.add_argument("--units", action="store_true", help="print each user's claim and units")
     o = p.parse_args()
-    form = Lines() if o.form == "lines" else Protobuf()
-    buyer = Buyer(o.servers.split(","), o.sale, form, os.environ.get("SALE_TOKEN"), o.under_way)
+    buyer = Buyer(o.servers.split(","), o.sale, os.environ.get("SALE_TOKEN"), o.under_way)
     try:
         decided = buyer.run((f"{o.users}{n}", f"order-{n}") for n in range(1, o.claims + 1))
     except Refused as e:

@@ -26,7 +26,7 @@ func (*Server) getUser(w http.ResponseWriter, r *http.Request, t target) {
 	a := sale.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
 	sale.setPlace(w.Header(), sale.Place(user))
 	if a.Outcome != "" {
-		wire.LookupProblem(a.Outcome).Write(w)
+		sale.refuse(w, &a)
 		return
 	}
 	wire.WriteBody(w, http.StatusOK, wire.AppendUser(nil, sale.name, user, a.Claims, a.Next))
@@ -66,7 +66,7 @@ func (*Server) getClaim(w http.ResponseWriter, r *http.Request, t target) {
 		sale.setPlace(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if a.Outcome != "" {
-		wire.LookupProblem(a.Outcome).Write(w)
+		sale.refuse(w, &a)
 		return
 	}
 	wire.WriteBody(w, http.StatusOK, wire.AppendClaim(nil, a.Claim.State, sale.name, &a.Claim))

@@ -120,10 +120,10 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 		t.Errorf("a claim of a user that is no text: %v", a)
 	}
 	user := func(n uint64, user string) *streampb.Request {
-		return &streampb.Request{Id: n, Asks: &streampb.Request_User{User: &streampb.User{User: user}}}
+		return &streampb.Request{Id: n, Asks: &streampb.Request_Query{Query: &streampb.Query{User: user}}}
 	}
 	find := func(n uint64, id *streampb.ClaimID) *streampb.Request {
-		return &streampb.Request{Id: n, Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: id}}}
+		return &streampb.Request{Id: n, Asks: &streampb.Request_Query{Query: &streampb.Query{Claim: id}}}
 	}
 	for _, c := range []struct {
 		ask  *streampb.Request
@@ -133,9 +133,9 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 	} {
 		l.send(c.ask)
 		r := l.hears()
-		got := r.GetClaims().GetOutcome() + "|"
-		for _, claim := range r.GetClaims().GetClaims() {
-			got += claim.State
+		got := r.GetAnswer().GetOutcome() + "|"
+		for _, claim := range append(r.GetAnswer().GetClaims(), r.GetAnswer().GetClaim()) {
+			got += claim.GetState()
 		}
 		if r.Id != c.ask.Id || got != c.want {
 			t.Errorf("%v: %v", c.ask, r)
@@ -193,7 +193,7 @@ func TestStreamRefusesRequests(t *testing.T) {
 		"quantity":                {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: -1}}},
 		"names":                   {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: 1, Units: []int64{7}}}},
 		"visible ASCII":           {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Key: "ä"}}},
-		"user:":                   {Id: 1, Asks: &streampb.Request_User{User: &streampb.User{}}},
+		"user:":                   {Id: 1, Asks: &streampb.Request_Query{Query: &streampb.Query{}}},
 	} {
 		l.send(r)
 		if a := l.hears().GetAnswer(); a.GetOutcome() != "bad_request" || !strings.Contains(a.Message, why) {
@@ -257,8 +257,8 @@ func TestStreamIsRefused(t *testing.T) {
 	if r := post("application/json"); r.StatusCode != 415 || !strings.Contains(text(t, r), api.TypeStream) {
 		t.Errorf("a wrong content type: %d", r.StatusCode)
 	}
-	if r := post(api.TypeLines + "; charset=utf-8"); r.StatusCode != 200 || r.ProtoMajor != 2 {
-		t.Errorf("lines: %d over %s", r.StatusCode, r.Proto)
+	if r := post(api.TypeStream + "; charset=utf-8"); r.StatusCode != 200 || r.ProtoMajor != 2 {
+		t.Errorf("with a parameter: %d over %s", r.StatusCode, r.Proto)
 	}
 	_ = listen(t, v.url, func(c *api.StreamConfig) { c.Token = "s3cret" })
 	if r := post(api.TypeStream); r.StatusCode != 429 || !strings.Contains(text(t, r), "1 streams") {
@@ -293,9 +293,9 @@ func TestStreamLooksBeside(t *testing.T) {
 	sale := &slowLookups{httpdtest.Fake{Name: "movie", ClaimFunc: sells}, make(chan struct{})}
 	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}, ClaimTimeout: time.Hour})).url, nil)
 	for _, asks := range []func(*streampb.Request){
-		func(r *streampb.Request) { r.Asks = &streampb.Request_User{User: &streampb.User{User: "ada"}} },
+		func(r *streampb.Request) { r.Asks = &streampb.Request_Query{Query: &streampb.Query{User: "ada"}} },
 		func(r *streampb.Request) {
-			r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: &streampb.ClaimID{Slot: 1}}}
+			r.Asks = &streampb.Request_Query{Query: &streampb.Query{Claim: &streampb.ClaimID{Slot: 1}}}
 		},
 	} {
 		for _, timeout := range []uint32{0, 1} {
@@ -310,7 +310,7 @@ func TestStreamLooksBeside(t *testing.T) {
 				}
 				l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}})
 			}
-			if r := l.hears(); r.Id != 1 || r.GetClaims().GetOutcome() != "standby" {
+			if r := l.hears(); r.Id != 1 || r.GetAnswer().GetOutcome() != "standby" {
 				t.Errorf("%v: %v", look, r)
 			}
 		}

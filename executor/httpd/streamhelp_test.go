@@ -73,6 +73,30 @@ func (l *listener) outcome(id uint64) string {
 	return r.GetAnswer().Outcome
 }
 
+// everyAnswer returns every answer that an executor may give, by the user who gets it.
+func everyAnswer() map[string]executor.Answer {
+	sold := httpdtest.SoldTo("ada")
+	held := sold
+	held.Outcome, held.Claim.State, held.Claim.HeldUntil = api.Held, api.Held, benchTime.Add(time.Minute)
+	few := sold
+	few.Claim.Asked, few.Replayed = 3, true
+	answers := map[string]executor.Answer{
+		"sold": sold, "held": held, "few": few,
+		"limit":    {Outcome: api.LimitReached, Claims: []executor.Claim{sold.Claim, held.Claim}},
+		"expired":  {Outcome: api.Expired, Claim: held.Claim, Message: "it was not paid"},
+		"ruled":    {Outcome: api.NotEligible, Rule: "members", Reason: "denied", Message: "Members only."},
+		"not-open": {Outcome: api.NotOpen, OpensAt: benchTime, RetryAfter: 90 * time.Second},
+		"unknown":  {Outcome: api.Unknown, RetryAfter: time.Second},
+		"odd":      {Outcome: "odd"},
+	}
+	for _, row := range api.Outcomes() {
+		if !row.Outcome.Accepted() {
+			answers["plain-"+string(row.Outcome)] = executor.Answer{Outcome: row.Outcome}
+		}
+	}
+	return answers
+}
+
 // sells answers claims at once.
 func sells(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) }
 

@@ -53,7 +53,7 @@ func TestPeers(t *testing.T) {
 	if r := <-p.heard; r.GetClaim().GetUser() != "ada" {
 		t.Errorf("a claim comes as %v", r)
 	}
-	if err := p.send(&streampb.Reply{Id: 9, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Shard: 1, Owner: "x:1", Epoch: 3}}}); err != nil {
+	if err := p.send(&streampb.Reply{Id: 9, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Owner: "x:1", Epoch: 3}}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := l.hears(); r.Id != 9 || r.GetNotMine().GetEpoch() != 3 {

@@ -228,8 +228,8 @@ func TestRightsOverStreams(t *testing.T) {
 	confirm := &streampb.Request{Id: 2, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "confirm", Payment: "p"}}}
 	cancel := &streampb.Request{Id: 6, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "cancel"}}}
 	extend := &streampb.Request{Id: 3, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "extend"}}}
-	user := &streampb.Request{Id: 4, Asks: &streampb.Request_User{User: &streampb.User{User: "u"}}}
-	find := &streampb.Request{Id: 5, Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: &streampb.ClaimID{Slot: 1}}}}
+	user := &streampb.Request{Id: 4, Asks: &streampb.Request_Query{Query: &streampb.Query{User: "u"}}}
+	find := &streampb.Request{Id: 5, Asks: &streampb.Request_Query{Query: &streampb.Query{Claim: &streampb.ClaimID{Slot: 1}}}}
 	all := []*streampb.Request{claimOf(1, "ada"), confirm, cancel, extend, user, find}
 
 	shop := listen(t, v.url, func(c *api.StreamConfig) { c.Token = "shop" })

@@ -27,13 +27,9 @@ func EncodeRequest(e ForwardedRequest) *streampb.Request {
 		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
 	case e.Settle != nil:
 		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
-	case e.Query != nil && e.Query.User == "":
-		r.Asks = &streampb.Request_Find{Find: &streampb.Find{
-			Claim: e.Query.Claim.ToStream(), Before: e.Query.Page.Before, Limit: uint32(e.Query.Page.Limit),
-		}}
 	case e.Query != nil:
-		r.Asks = &streampb.Request_User{User: &streampb.User{
-			User: e.Query.User, Before: e.Query.Page.Before, Limit: uint32(e.Query.Page.Limit),
+		r.Asks = &streampb.Request_Query{Query: &streampb.Query{
+			User: e.Query.User, Claim: e.Query.Claim.ToStream(), Before: e.Query.Page.Before, Limit: uint32(e.Query.Page.Limit),
 		}}
 	default:
 		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{
@@ -101,13 +97,6 @@ func EncodeReply(id uint64, a request.Answer) *streampb.Reply {
 	if a.Elsewhere {
 		return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Tried: true}}}
 	}
-	if a.Outcome == "" { // answer to a query
-		if a.Claim.User != "" {
-			a.Claims = []request.Claim{a.Claim}
-		}
-		found := &streampb.Claims{Claims: request.ClaimsToStream(a.Claims), Next: a.Next}
-		return &streampb.Reply{Id: id, Says: &streampb.Reply_Claims{Claims: found}}
-	}
 	m := new(streampb.Answer)
 	a.ToStream(m)
 	return &streampb.Reply{Id: id, Says: &streampb.Reply_Answer{Answer: m}}
@@ -125,12 +114,6 @@ func ReceiveReply(r *streampb.Reply, receiver Replies) {
 	switch says := r.GetSays().(type) {
 	case *streampb.Reply_Answer:
 		receiver.Answered(r.GetId(), request.AnswerOf(says.Answer))
-	case *streampb.Reply_Claims:
-		a := request.Answer{Claims: request.ClaimsOf(says.Claims.GetClaims()), Next: says.Claims.GetNext()}
-		if len(a.Claims) == 1 {
-			a.Claim = a.Claims[0]
-		}
-		receiver.Answered(r.GetId(), a)
 	case *streampb.Reply_NotMine:
 		if says.NotMine.GetTried() {
 			tried := request.Undecided

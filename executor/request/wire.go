@@ -28,13 +28,13 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 		}
 		a.Claim.ToStream(m.Claim)
 	}
-	m.Claims, m.Count = ClaimsToStream(a.Claims), uint32(a.Count)
+	m.Claims, m.Count, m.Next = claimsToStream(a.Claims), uint32(a.Count), a.Next
 }
 
 // AnswerOf returns the answer of a message. It is the inverse of ToStream.
 func AnswerOf(m *streampb.Answer) Answer {
 	return Answer{
-		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: ClaimsOf(m.GetClaims()), Count: int(m.GetCount()),
+		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: claimsOf(m.GetClaims()), Count: int(m.GetCount()), Next: m.GetNext(),
 		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(),
 		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
 		OpensAt: api.TimeOf(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
@@ -89,8 +89,8 @@ func ClaimOf(m *streampb.Claim) Claim {
 	return c
 }
 
-// ClaimsToStream returns the messages of several claims.
-func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {
+// claimsToStream returns the messages of several claims.
+func claimsToStream(claims []Claim) (all []*streampb.Claim) {
 	for i := range claims {
 		m := new(streampb.Claim)
 		claims[i].ToStream(m)
@@ -99,8 +99,8 @@ func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {
 	return all
 }
 
-// ClaimsOf is the inverse of ClaimsToStream.
-func ClaimsOf(all []*streampb.Claim) (claims []Claim) {
+// claimsOf is the inverse of claimsToStream.
+func claimsOf(all []*streampb.Claim) (claims []Claim) {
 	for _, m := range all {
 		claims = append(claims, ClaimOf(m))
 	}
@@ -118,22 +118,13 @@ func RequestOf(m *streampb.Request) (r Request, ok bool) {
 	case *streampb.Request_Settle:
 		x := SettlementOf(asks.Settle)
 		r.Settle = &x
-	case *streampb.Request_Find:
-		r.Query = &Query{Claim: api.ClaimIDOf(asks.Find.GetClaim()), Page: pageOf(asks.Find)}
-	case *streampb.Request_User:
-		r.Query = &Query{User: asks.User.GetUser(), Page: pageOf(asks.User)}
+	case *streampb.Request_Query:
+		m := asks.Query
+		r.Query = &Query{User: m.GetUser(), Claim: api.ClaimIDOf(m.GetClaim()), Page: api.Page{Before: m.GetBefore(), Limit: int(m.GetLimit())}}
 	default:
 		return r, false
 	}
 	return r, true
-}
-
-// pageOf returns the page that a query requests.
-func pageOf(m interface {
-	GetBefore() string
-	GetLimit() uint32
-}) api.Page {
-	return api.Page{Before: m.GetBefore(), Limit: int(m.GetLimit())}
 }
 
 // ToStream returns the message that requests a settlement.

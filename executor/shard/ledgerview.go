@@ -59,6 +59,9 @@ func (l *ledgerView) Lookup(q *request.Query) request.Answer {
 	return l.lookupUser(q.User, q.Page)
 }
 
+// noCursor is the answer to a query with an invalid cursor.
+var noCursor = request.Answer{Outcome: api.BadRequest, Message: "before: not a cursor of this list; use the one of the previous page, or none."}
+
 // lookupUser returns a page of a user's claims.
 func (l *ledgerView) lookupUser(user string, p api.Page) (a request.Answer) {
 	var than request.ClaimID
@@ -66,14 +69,14 @@ func (l *ledgerView) lookupUser(user string, p api.Page) (a request.Answer) {
 		var ok bool
 		than, ok = api.ParseClaimID(p.Before)
 		if !ok || than.Shard != l.seq.shard || than.Slot == 0 && than.Unit == 0 {
-			return request.Answer{Outcome: api.BadRequest}
+			return noCursor
 		}
 	}
 	l.state.RLock()
 	defer l.state.RUnlock()
 	older, ok := l.seq.state.Backward(user, than.Slot, than.Index, than.Unit)
 	if !ok {
-		return request.Answer{Outcome: api.BadRequest}
+		return noCursor
 	}
 	most, size := cmp.Or(p.Limit, api.DefaultClaims), int64(0)
 	for c := range older {
@@ -104,7 +107,7 @@ func (l *ledgerView) lookupClaim(id request.ClaimID, p api.Page) request.Answer 
 	if p != (api.Page{}) {
 		due, more, ok := l.seq.state.RefundsDue(c.Slot, c.Index, p.Before, cmp.Or(p.Limit, api.DefaultRefunds))
 		if !ok {
-			return request.Answer{Outcome: api.BadRequest}
+			return noCursor
 		}
 		if claim.Books != nil {
 			claim.Books.RefundDue, claim.Books.RefundDueNext = due, ""

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
@@ -14,9 +15,10 @@ import (
 // client reads the requests of a client from a stream. The goroutine of the handler uses it.
 type client struct {
 	*stream
-	grant  access.Grant
-	opened bool          // the server may answer
-	now    time.Duration // monotonic: when the message was read
+	grant   access.Grant
+	decoder streampb.Decoder
+	opened  bool          // the server may answer
+	now     time.Duration // monotonic: when the message was read
 }
 
 // serveClient takes requests until there are no more.
@@ -33,7 +35,7 @@ func (stream *stream) serveClient(body io.Reader) {
 // take takes a message; false: no more is to be read.
 func (client *client) take(message []byte, now time.Duration) bool {
 	client.now = now
-	m, f := client.codec.decode(message)
+	m, f := decode(&client.decoder, message)
 	switch {
 	case f != nil:
 		client.sendProblem(m.id, f)
@@ -62,7 +64,7 @@ func (client *client) take(message []byte, now time.Duration) bool {
 		client.cancel(m.id)
 		return true
 	}
-	u, ok := client.begin(m)
+	u, ok := client.begin(&m)
 	if u == nil {
 		return ok
 	}

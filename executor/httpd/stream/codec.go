@@ -8,27 +8,33 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd/wire"
+	"salectl/executor/request"
 )
 
-// codec is an encoding of messages: protobuf, or lines of JSON. The reader of a stream uses next and
-// decode, the writer the others, except that any goroutine may use appendGoingAway and appendProblem.
-type codec interface {
-	mediaType() string
-	// next returns the first message of b and what follows it; nil without a problem: the message
-	// is incomplete.
-	next(b []byte) (message, rest []byte, f *wire.Problem)
-	// decode decodes a message; the next call overwrites the result. A problem of a message whose
-	// id is known concerns that request alone; else it ends the stream.
-	decode(b []byte) (*message, *wire.Problem)
+// isStream reports whether a client sends the messages of a stream, by its Content-Type.
+func isStream(contentType []string) bool {
+	if len(contentType) != 1 {
+		return false
+	}
+	media, _, _ := mime.ParseMediaType(contentType[0])
+	return media == api.TypeStream
+}
 
-	appendAnswer(b []byte, r *inflight, at executor.Place) []byte // of a claim or settlement
-	appendLookup(b []byte, r *inflight, at executor.Place) []byte
-	appendGoingAway(b []byte) []byte
-	// appendProblem appends what is wrong with a message or, with id 0, with the stream.
-	appendProblem(b []byte, id uint64, p *wire.Problem) []byte
+// next returns the first message of b and what follows it; nil without a problem: the message is
+// incomplete.
+func next(b []byte) (message, rest []byte, f *wire.Problem) {
+	message, rest, err := streampb.Cut(b, streampb.MaxMessage)
+	switch {
+	case errors.Is(err, streampb.ErrTooLong):
+		f = wire.BadRequest(http.StatusRequestEntityTooLarge, err.Error())
+	case err != nil:
+		f = wire.Malformed("%v", err)
+	}
+	return message, rest, f
 }
 
 // message is a message of a client: a request, unless cancel is set.
@@ -39,6 +45,38 @@ type message struct {
 	cancel   bool          // the request of this id
 	quantity bool          // a claim has a quantity
 	wrong    error         // why the request is refused
+}
+
+// decode decodes a message; decoder overwrites it at its next use. A problem of a message whose id is
+// known concerns that request alone; else it ends the stream.
+func decode(decoder *streampb.Decoder, b []byte) (m message, f *wire.Problem) {
+	r, err := decoder.Request(b)
+	if err != nil {
+		return m, wire.Malformed("%v", err)
+	}
+	known := false
+	m.Request, known = request.RequestOf(r)
+	m.id, m.timeout = r.Id, time.Duration(r.TimeoutMs)*time.Millisecond
+	switch asks := r.Asks.(type) {
+	case *streampb.Request_Hello:
+		m.id = 0
+		return m, wire.Malformed("hello: only other processes of the sale send it, on a stream with the header %s", api.PeerHeader)
+	case *streampb.Request_Cancel:
+		m.cancel, known = true, true
+	case *streampb.Request_Query:
+		if asks.Query.GetClaim() == nil {
+			m.wrong = api.CheckUser(m.Query.User)
+		}
+	case *streampb.Request_Claim:
+		m.quantity = asks.Claim.GetQuantity() > 1
+		if len(m.Units) > 0 {
+			m.wrong = errors.New("units: only processes of the sale use unit numbers: put the names of the wanted units into names")
+		}
+	}
+	if !known {
+		return m, wire.Malformed("the request has no known content: use claim, settle, query or cancel")
+	}
+	return m, nil
 }
 
 // check checks the values of a request.
@@ -65,15 +103,35 @@ func (message *message) check() error {
 	return err
 }
 
-// codecOf returns the codec that a client has chosen by Content-Type, for messages about a sale.
-func codecOf(contentType []string, sale string, now clock.Clock) (codec, *wire.Problem) {
-	if len(contentType) == 1 {
-		switch media, _, _ := mime.ParseMediaType(contentType[0]); media {
-		case api.TypeStream:
-			return &protobuf{now: now}, nil
-		case api.TypeLines:
-			return &lines{sale: sale, now: now}, nil
-		}
+// encoder encodes the answers of one stream. Its parts are used again for each.
+type encoder struct {
+	reply  streampb.Reply
+	says   streampb.Reply_Answer
+	answer streampb.Answer
+	claim  streampb.Claim
+}
+
+// appendAnswer appends the answer to a request.
+func (encoder *encoder) appendAnswer(b []byte, r *inflight, at executor.Place, now clock.Clock) []byte {
+	a := &encoder.answer
+	a.Claim = &encoder.claim
+	r.answer.ToStream(a)
+	a.Owner, a.Shard, a.Shards = at.Owner, uint32(at.Shard), uint32(at.Shards)
+	if a.ServerTimeNs = 0; r.answer.Outcome.Row().Timed {
+		a.ServerTimeNs = now().Wall.UnixNano()
 	}
-	return nil, wire.BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be "+api.TypeStream+" or "+api.TypeLines+", given once")
+	encoder.says.Answer = a
+	encoder.reply.Id, encoder.reply.Says = r.id, &encoder.says
+	return streampb.Append(b, &encoder.reply)
+}
+
+func appendGoingAway(b []byte) []byte {
+	return streampb.Append(b, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
+}
+
+// appendProblem appends what is wrong with a message or, with id 0, with the stream.
+func appendProblem(b []byte, id uint64, p *wire.Problem) []byte {
+	return streampb.Append(b, &streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
+		Status: uint32(p.Status), Title: p.Title, Detail: p.Detail, Outcome: string(p.Outcome),
+	}}})
 }

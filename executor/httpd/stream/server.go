@@ -95,25 +95,23 @@ func FromPeer(r *http.Request) bool { return r.Header[api.PeerHeader] != nil }
 
 // Serve answers POST /v1/sales/{sale}/stream, and returns when the stream has ended.
 func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant) {
-	codec, f := codecOf(r.Header["Content-Type"], sale.Sale(), server.config.Clock)
-	_, binary := codec.(*protobuf)
 	switch {
 	case r.ProtoMajor < 2: // its body cannot last
 		w.Header().Set("Connection", "close")
 		wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, use prior knowledge; a proxy must also use HTTP/2 to the server. "+
 			"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
 		return
-	case f != nil:
-		f.Write(w)
+	case !isStream(r.Header["Content-Type"]):
+		wire.BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be "+api.TypeStream+", given once").Write(w)
 		return
-	case FromPeer(r) && (server.config.Peers == nil || !binary):
+	case FromPeer(r) && server.config.Peers == nil:
 		wire.WriteForbidden(w, "This server takes no streams of other processes of the sale here.")
 		return
 	case server.config.Draining():
 		wire.WriteOutcome(w, api.Draining)
 		return
 	}
-	x := newStream(&server.config, w, r, sale, codec, grant, FromPeer(r))
+	x := newStream(&server.config, w, r, sale, grant, FromPeer(r))
 	x.requests.memories = server.memories(&grant)
 	added, ending := server.add(x)
 	if !added {
@@ -131,7 +129,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	x.start()
 	defer x.close()
 	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = []string{codec.mediaType()}, wire.NoStore
+	h["Content-Type"], h["Cache-Control"] = []string{api.TypeStream}, wire.NoStore
 	if server.config.Address != "" {
 		h[api.AddressHeader] = []string{server.config.Address}
 	}

@@ -34,7 +34,7 @@ type stream struct {
 	config  *Config
 	ctx     context.Context // of the HTTP request
 	sale    Sale
-	codec   codec
+	encoder encoder
 	control *http.ResponseController
 	out     io.Writer
 	peer    bool
@@ -79,9 +79,9 @@ type timer struct {
 	writing time.Duration // since when the writer has been writing
 }
 
-func newStream(config *Config, w http.ResponseWriter, r *http.Request, sale Sale, codec codec, grant access.Grant, peer bool) *stream {
+func newStream(config *Config, w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant, peer bool) *stream {
 	s := &stream{
-		config: config, ctx: r.Context(), sale: sale, codec: codec, control: http.NewResponseController(w), out: w,
+		config: config, ctx: r.Context(), sale: sale, control: http.NewResponseController(w), out: w,
 		peer: peer, grant: grant, gone: make(chan struct{}), requests: requests{open: make(map[uint64]*inflight)},
 	}
 	s.news.L, s.room.L = &s.mu, &s.mu
@@ -143,7 +143,7 @@ func (stream *stream) goAway() {
 		return
 	}
 	stream.away = true
-	stream.extra = stream.codec.appendGoingAway(stream.extra)
+	stream.extra = appendGoingAway(stream.extra)
 	stream.news.Signal()
 	time.AfterFunc(min(awayGrace, stream.config.DrainTimeout/2), func() {
 		stream.mu.Lock()
@@ -211,7 +211,7 @@ func (stream *stream) checkTokenLocked(now time.Duration) {
 	grant := stream.grant.Renewed()
 	if missing := grant.May(access.AllRights); missing != nil && !stream.over && !stream.late {
 		stream.late = true
-		stream.extra = stream.codec.appendProblem(stream.extra, 0, missing)
+		stream.extra = appendProblem(stream.extra, 0, missing)
 		stream.news.Signal()
 		_ = stream.control.SetReadDeadline(past)
 	}
@@ -228,7 +228,7 @@ func (stream *stream) receive(body io.Reader, take func(message []byte, now time
 		n += more
 		rest := buf[:n]
 		for {
-			message, after, f := stream.codec.next(rest)
+			message, after, f := next(rest)
 			if f != nil {
 				stream.sendProblem(0, f)
 				return nil
@@ -267,7 +267,7 @@ func (stream *stream) sendProblem(id uint64, p *wire.Problem) {
 	stream.awaitRoom() // the client may send faults and read nothing
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
-	stream.extra = stream.codec.appendProblem(stream.extra, id, p)
+	stream.extra = appendProblem(stream.extra, id, p)
 	stream.news.Signal()
 }
 

@@ -62,10 +62,7 @@ func (stream *stream) encode(b []byte, r *inflight) []byte {
 	default:
 		at = stream.sale.Place(query.User)
 	}
-	if r.asked.Query != nil && r.answer.Message == "" {
-		return stream.codec.appendLookup(b, r, at)
-	}
-	return stream.codec.appendAnswer(b, r, at)
+	return stream.encoder.appendAnswer(b, r, at, stream.config.Clock)
 }
 
 // beforeWrite counts responses that are about to be sent. From then on their ids may be used again.

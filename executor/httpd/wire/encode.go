@@ -94,8 +94,8 @@ func appendPayloads(b []byte, payloads []payload.Fields) []byte {
 	return append(b, ']')
 }
 
-// AppendClaims appends a JSON array of claims, never null.
-func AppendClaims(b []byte, sale string, claims []executor.Claim) []byte {
+// appendClaims appends a JSON array of claims, never null.
+func appendClaims(b []byte, sale string, claims []executor.Claim) []byte {
 	b = append(b, '[')
 	for i := range claims {
 		if i > 0 {
@@ -111,7 +111,7 @@ func AppendClaims(b []byte, sale string, claims []executor.Claim) []byte {
 func AppendUser(b []byte, sale, user string, claims []executor.Claim, next string) []byte {
 	b = AppendString(append(b, `{"sale":`...), sale)
 	b = AppendString(append(b, `,"user":`...), user)
-	b = AppendClaims(append(b, `,"claims":`...), sale, claims)
+	b = appendClaims(append(b, `,"claims":`...), sale, claims)
 	if next != "" {
 		b = AppendString(append(b, `,"next":`...), next)
 	}

@@ -45,10 +45,10 @@ func ParseClaim(body []byte) (r executor.Request, _ *Problem) {
 			userText, f = p.stringBytes("user")
 		case "quantity":
 			seenQuantity = true
-			r.Quantity, f = p.Integer("quantity")
+			r.Quantity, f = p.integer("quantity")
 		case "units":
 			seenUnits = true
-			r.Names, f = p.Strings("units")
+			r.Names, f = p.strings("units")
 		case "adjacent":
 			r.Adjacent, f = p.Bool("adjacent")
 		default:
@@ -146,8 +146,6 @@ func QuoteName(field []byte) string {
 type Parser struct {
 	In []byte
 	at int
-
-	Overflowed bool // the last integer was out of the range of int64
 }
 
 func (parser *Parser) space() {
@@ -177,22 +175,8 @@ func (parser *Parser) Body(like string, value func(field []byte) *Problem) *Prob
 	if parser.at == 0 && bytes.HasPrefix(parser.In, []byte("\ufeff")) {
 		parser.at = len("\ufeff") // RFC 8259 lets a reader pass over a byte order mark
 	}
-	if parser.space(); parser.at == len(parser.In) || parser.In[parser.at] != '{' {
-		return Malformed("the body must be a JSON object like %s", like)
-	}
-	if f := parser.Object(value); f != nil {
-		return f
-	}
-	if parser.space(); parser.at < len(parser.In) {
-		return Malformed("something follows the object; a request has one")
-	}
-	return nil
-}
-
-// Object reads an object at the present position. value reads the value of the named field.
-func (parser *Parser) Object(value func(field []byte) *Problem) *Problem {
 	if !parser.take('{') {
-		return Malformed("the value must be a JSON object")
+		return Malformed("the body must be a JSON object like %s", like)
 	}
 	var seen []string
 	for more := !parser.take('}'); more; {
@@ -213,6 +197,9 @@ func (parser *Parser) Object(value func(field []byte) *Problem) *Problem {
 		if more = parser.take(','); !more && !parser.take('}') {
 			return Malformed("%s: a comma or the end of the object must follow the value", field)
 		}
+	}
+	if parser.space(); parser.at < len(parser.In) {
+		return Malformed("something follows the object; a request has one")
 	}
 	return nil
 }
@@ -250,8 +237,8 @@ func (parser *Parser) stringBytes(what string) ([]byte, *Problem) {
 	return nil, Malformed("%s: the string has no end", what)
 }
 
-// Strings reads a list of strings.
-func (parser *Parser) Strings(what string) (all []string, _ *Problem) {
+// strings reads a list of strings.
+func (parser *Parser) strings(what string) (all []string, _ *Problem) {
 	if !parser.take('[') {
 		return nil, Malformed("%s: must be a list of strings", what)
 	}
@@ -268,41 +255,18 @@ func (parser *Parser) Strings(what string) (all []string, _ *Problem) {
 	return all, nil
 }
 
-// String reads a string.
-func (parser *Parser) String(what string) (string, *Problem) {
-	text, f := parser.stringBytes(what)
-	return string(text), f
-}
-
-// ClaimID reads the id of a claim. The result for a malformed id is one that no claim has.
-func (parser *Parser) ClaimID(what string) (id executor.ClaimID, _ *Problem) {
-	text, f := parser.stringBytes(what)
-	if f != nil {
-		return id, f
-	}
-	id, ok := api.ParseClaimID(string(text))
-	if !ok {
-		id.Shard = noShard
-	}
-	return id, nil
-}
-
-// noShard is one that no sale has.
-const noShard = 1<<31 - 1
-
-// Integer reads a number without fraction and exponent. One that is out of the range of int64 becomes
-// the nearest value, and sets Overflowed.
-func (parser *Parser) Integer(what string) (int64, *Problem) {
+// integer reads a number without fraction and exponent. One that is out of the range of int64 becomes
+// the nearest value.
+func (parser *Parser) integer(what string) (int64, *Problem) {
 	negative := parser.take('-') // before it may be space, after it may not
 	if !negative {
 		parser.space()
 	}
 	start, n := parser.at, int64(0)
-	parser.Overflowed = false
 	for ; parser.at < len(parser.In) && isDigit(parser.In[parser.at]); parser.at++ {
 		digit := int64(parser.In[parser.at] - '0')
 		if n > (math.MaxInt64-digit)/10 {
-			n, parser.Overflowed = math.MaxInt64, true
+			n = math.MaxInt64
 			continue
 		}
 		n = n*10 + digit

@@ -93,7 +93,7 @@ func WriteProblem(w http.ResponseWriter, status int, retryAfter time.Duration, b
 	h := w.Header()
 	h["Content-Type"] = typeProblem
 	if retryAfter > 0 {
-		h["Retry-After"] = RetryAfterHeader(retryAfter)
+		h["Retry-After"] = retryAfterHeader(retryAfter)
 	}
 	w.WriteHeader(status)
 	w.Write(body) // an error here means that the client has gone
@@ -101,9 +101,9 @@ func WriteProblem(w http.ResponseWriter, status int, retryAfter time.Duration, b
 
 var retryAfterOne = []string{"1"}
 
-// RetryAfterHeader returns the value of the header Retry-After: whole seconds, rounded up, so that no
+// retryAfterHeader returns the value of the header Retry-After: whole seconds, rounded up, so that no
 // client retries too early, and at least 1.
-func RetryAfterHeader(d time.Duration) []string {
+func retryAfterHeader(d time.Duration) []string {
 	if d <= time.Second {
 		return retryAfterOne
 	}

@@ -8,7 +8,8 @@ import (
 	"salectl/executor"
 )
 
-// WriteRefusal writes an answer other than an accepted claim or a claim that was settled as requested.
+// WriteRefusal writes an answer other than an accepted claim, a claim that was settled as requested, or
+// what a query is about.
 func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Answer) {
 	whole, known := outcomeDocuments[a.Outcome]
 	about := a.Claim.User != "" // a claim that was accepted
@@ -31,21 +32,12 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) *Problem {
 	p.Rule, p.Reason, p.RefundDue = answer.Rule, answer.Reason, answer.RefundDue
 	switch {
 	case answer.Outcome == api.LimitReached:
-		p.claims, p.Count = AppendClaims(nil, sale, answer.Claims), answer.Count
+		p.claims, p.Count = appendClaims(nil, sale, answer.Claims), answer.Count
 	case about:
-		p.claims = AppendClaims(nil, sale, []executor.Claim{answer.Claim})
+		p.claims = appendClaims(nil, sale, []executor.Claim{answer.Claim})
 	}
 	if answer.Outcome.Row().Timed { // the clocks of buyers differ
 		p.ServerTime, p.OpensAt = now().Wall, answer.OpensAt
-	}
-	return p
-}
-
-// LookupProblem returns the problem of a lookup that has found nothing.
-func LookupProblem(why api.Outcome) *Problem {
-	p := ProblemOf(why)
-	if why == api.BadRequest {
-		p.Detail = "before: not a cursor of this list; use the one of the previous page, or none."
 	}
 	return p
 }
