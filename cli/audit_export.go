@@ -11,7 +11,6 @@ import (
 
 	"salectl/backends/ledger/export"
 	"salectl/internal/files"
-	"salectl/planner/apply"
 	"salectl/units"
 )
 
@@ -50,7 +49,7 @@ func (p *program) auditExport(o auditOptions) error {
 		return err
 	}
 	x := &exportAudit{File: o.export, SHA256: hex.EncodeToString(digest.Sum(nil)), Unproven: unproven}
-	says, err := apply.ReadManifest(o.export)
+	says, err := files.ReadManifest(o.export)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

@@ -14,6 +14,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/cli/lock"
 	"salectl/executor/rehearse"
+	"salectl/internal/files"
 	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/spec"
@@ -91,6 +92,7 @@ var codes = []struct {
 	{errDown, exitDown},
 	{errDegraded, exitDegraded},
 	{planner.ErrRefused, exitRefused},
+	{files.ErrExists, exitRefused},
 	{planner.ErrBadPlan, exitUsage},
 	{planner.ErrStale, exitStale},
 	{planner.ErrPartly, exitPartly},

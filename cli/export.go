@@ -13,7 +13,6 @@ import (
 	"salectl/backends/ledger/export"
 	"salectl/cli/terminal"
 	"salectl/internal/files"
-	"salectl/planner/apply"
 	"salectl/planner/current"
 	"salectl/spec"
 )
@@ -87,7 +86,6 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			if err != nil {
 				return readError(ctx, err)
 			}
-			uid := log.UID()
 			write, err := exportWriter(ctx, logs, sale, log, shards, o)
 			if err != nil {
 				return err
@@ -97,7 +95,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			}
 			path := o.out
 			if path == "" {
-				path = liveExport(sale.Name, uid)
+				path = liveExport(sale.Name, log.UID())
 				switch {
 				case o.redact:
 					path = strings.TrimSuffix(path, "ndjson") + "redacted.ndjson"
@@ -105,27 +103,19 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 					path = strings.TrimSuffix(path, "ndjson") + "csv"
 				}
 			}
-			if err := apply.CheckManifest(path); err != nil {
+			if err := files.CheckManifest(path); err != nil {
 				return err
 			}
-			// It has users and the keys of their requests, so only its owner may read it.
-			digest, err := saveFile(path, 0o600, false, write)
+			var saving files.Saving // it has users and the keys of their requests, so only its owner may read it
+			digest, err := saving.Save(path, write)
 			if err == nil {
-				err = apply.WriteManifest(path, digest)
+				err = saving.WriteManifest(path, digest)
 			}
 			if err != nil {
 				return fmt.Errorf("exporting %s: %w", sale.Name, err)
 			}
 			end()
-			switch {
-			case o.csv:
-				fmt.Fprintf(p.out, "Wrote a table of claims to %s; %s has its SHA-256. A table proves nothing: keep an export too.\n", path, files.ManifestPath(path))
-				return nil
-			case o.filter.Set():
-				fmt.Fprintf(p.out, "Extracted claims to %s; %s has its SHA-256. An extract proves nothing: keep an export too.\n", path, files.ManifestPath(path))
-				return nil
-			}
-			p.exported(path, export.NewHeader(sale.Name, uid, shards).Counts)
+			p.exported(path, o, export.CountsOf(shards))
 			return nil
 		})
 	})
@@ -133,33 +123,31 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 
 // exportWriter returns the function that writes the requested export, extract or table.
 func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale, shards []*ledger.State, o exportOptions) (func(io.Writer) error, error) {
+	x := export.Sale{Name: sale.Name, Log: log, Shards: shards, Logs: logs, Redacted: o.redact}
 	if o.csv {
-		return func(w io.Writer) error {
-			return export.WriteCSV(ctx, logs, sale.Name, log, shards, o.filter, w)
-		}, nil
+		return func(w io.Writer) error { return x.WriteCSV(ctx, o.filter, w) }, nil
 	}
-	payloads, err := payloadReader(ctx, logs, sale, log)
-	if err != nil {
+	var err error
+	if x.Payloads, err = payloadReader(ctx, logs, sale, log); err != nil {
 		return nil, err
 	}
 	if o.filter.Set() {
-		return func(w io.Writer) error {
-			return export.WriteExtract(ctx, logs, sale.Name, log, shards, payloads, o.filter, w)
-		}, nil
+		return func(w io.Writer) error { return x.WriteExtract(ctx, o.filter, w) }, nil
 	}
-	if o.redact {
-		return func(w io.Writer) error {
-			return export.WriteRedacted(ctx, logs, sale.Name, log, shards, payloads, w)
-		}, nil
-	}
-	return func(w io.Writer) error { return export.Write(ctx, logs, sale.Name, log, shards, payloads, w) }, nil
+	return func(w io.Writer) error { return x.Write(ctx, w) }, nil
 }
 
 // liveExport returns a file name that differs from that of destroy, which it would block.
 func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson", sale, uid) }
 
 // exported prints a summary, unless the file itself is the answer.
-func (p *program) exported(path string, c export.Counts) {
-	fmt.Fprintf(p.out, "Exported %s and %s to %s; %s has its SHA-256\n",
-		count(c.Claims, "claim"), count(c.Slots, "slot"), path, files.ManifestPath(path))
+func (p *program) exported(path string, o exportOptions, c export.Counts) {
+	switch manifest := files.ManifestPath(path); {
+	case o.csv:
+		fmt.Fprintf(p.out, "Wrote a table of claims to %s; %s has its SHA-256. A table proves nothing: keep an export too.\n", path, manifest)
+	case o.filter.Set():
+		fmt.Fprintf(p.out, "Extracted claims to %s; %s has its SHA-256. An extract proves nothing: keep an export too.\n", path, manifest)
+	default:
+		fmt.Fprintf(p.out, "Exported %s and %s to %s; %s has its SHA-256\n", count(c.Claims, "claim"), count(c.Slots, "slot"), path, manifest)
+	}
 }

@@ -53,7 +53,7 @@ func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter 
 	if err != nil {
 		return a, err
 	}
-	a.Found, err = export.Find(ctx, logs, sale.Name, log, shards, payloads, filter)
+	a.Found, err = export.Sale{Name: sale.Name, Log: log, Shards: shards, Logs: logs, Payloads: payloads}.Find(ctx, filter)
 	return a, err
 }
 

@@ -11,6 +11,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/cli/terminal"
+	"salectl/internal/files"
 	"salectl/spec"
 )
 
@@ -75,7 +76,7 @@ func (p *program) init(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return misused(o.c, "%v", err)
 	}
-	if _, err := saveFile(o.out, 0o644, false, func(w io.Writer) error {
+	if _, err := (files.Saving{Mode: 0o644}).Save(o.out, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	}); err != nil {

@@ -40,7 +40,7 @@ func newPayloads(ctx context.Context, cfg *apply.Config, sale spec.Sale, actual 
 // payloadReader returns a reader of a sale's payloads, given the sale's log. It refuses a key
 // that decrypts none of them, even before anything is sold.
 func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*payload.Reader, error) {
-	if log.Newest() == nil || len(log.Newest().GetUnits()) == 0 {
+	if len(log.Newest().GetUnits()) == 0 {
 		return nil, nil
 	}
 	key, err := units.PayloadKey(sale, os.LookupEnv)
@@ -50,9 +50,7 @@ func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *l
 	if err := payload.CheckKey(ctx, logs, log, key); err != nil {
 		return nil, err
 	}
-	r := payload.NewReader(logs, log.UID(), key)
-	r.Follow(log.Added())
-	return r, nil
+	return payload.NewReaderOfSale(logs, log, key), nil
 }
 
 // drawKeyFits refuses to plan a draw whose key is missing, or does not decrypt the committed

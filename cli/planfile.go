@@ -62,7 +62,7 @@ func (f *flags) planFile() savedPlan {
 // savePlans writes plans for a later run. Only the owner may read the file: it reveals what is
 // about to be sold.
 func savePlans(path string, plans []*planner.Plan) error {
-	_, err := saveFile(path, 0o600, true, func(w io.Writer) error {
+	_, err := files.Saving{Replace: true}.Save(path, func(w io.Writer) error {
 		for _, plan := range plans {
 			text, err := plan.Encode()
 			if err != nil {

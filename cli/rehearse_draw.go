@@ -119,7 +119,7 @@ func (c *copied) verify(ctx context.Context, log *ledger.Sale, shards []*ledger.
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		to.CloseWithError(export.Write(ctx, c.store.Logs, c.sale.Name, log, shards, nil, to))
+		to.CloseWithError(export.Sale{Name: c.sale.Name, Log: log, Shards: shards, Logs: c.store.Logs}.Write(ctx, to))
 	}()
 	report, err := draw.Verify(from, draw.Options{Beacon: c.beacon})
 	from.Close() // Verify leaves the commits unread

@@ -16,6 +16,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/cli/terminal"
+	"salectl/internal/files"
 	"salectl/report"
 	"salectl/report/threshold"
 	"salectl/spec"
@@ -102,7 +103,7 @@ func mayBeReport(path string) error {
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the report cannot be written: %w", err)
 	case !bytes.Contains(head[:n], []byte(reportMark)):
-		return fmt.Errorf("%w: %s is no report; move it away, or name another file with --report", errExists, path)
+		return &files.ExistsError{Path: path, What: "is no report"}
 	}
 	return nil
 }
@@ -113,7 +114,7 @@ func (p *program) reported(o reporting, page *report.Page, good bool, ifBad erro
 	var failed *multierror.Error
 	if o.file != "" {
 		page.At, page.Version = time.Now(), builtFrom().Version
-		if _, err := saveFile(o.file, 0o644, true, page.Write); err != nil {
+		if _, err := (files.Saving{Mode: 0o644, Replace: true}).Save(o.file, page.Write); err != nil {
 			err = fmt.Errorf("writing the report: %w", err)
 			p.fault(err)
 			failed = multierror.Append(failed, err)

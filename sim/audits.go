@@ -163,23 +163,12 @@ func exportLive(ctx context.Context, logs ledger.Logs, redact bool, key *units.K
 	if err := current.ReadWhole(ctx, logs, saleName, sale, shards); err != nil {
 		return err
 	}
-	payloads := unitsReader(logs, sale, key)
-	if redact {
-		if err := export.WriteRedacted(ctx, logs, saleName, sale, shards, payloads, to); !errors.Is(err, export.ErrDrawRedacted) {
-			return err
-		}
+	x := export.Sale{Name: saleName, Log: sale, Shards: shards, Logs: logs, Payloads: payload.NewReaderOfSale(logs, sale, key), Redacted: redact}
+	if err := x.Write(ctx, to); !redact || !errors.Is(err, export.ErrDrawRedacted) {
+		return err
 	}
-	return export.Write(ctx, logs, saleName, sale, shards, payloads, to)
-}
-
-// unitsReader reads what the units of a sale are; nil where they are numbers.
-func unitsReader(logs ledger.Logs, sale *ledger.Sale, key *units.Key) *payload.Reader {
-	if len(sale.Newest().GetUnits()) == 0 {
-		return nil
-	}
-	r := payload.NewReader(logs, sale.UID(), key)
-	r.Follow(sale.Added())
-	return r
+	x.Redacted = false
+	return x.Write(ctx, to)
 }
 
 // forAudits is the stream of who audits and exports live sales.

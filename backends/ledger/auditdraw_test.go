@@ -25,13 +25,13 @@ func verifyDraw(w *ledger.DrawWorld) *draw.Report {
 		w.T.Fatalf("audit: %v, %+v", err, a)
 	}
 	var to bytes.Buffer
-	if err := export.Write(ctx, w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
+	if err := exportOf(w.World).Write(ctx, &to); err != nil {
 		w.T.Fatal(err)
 	}
 	if a := mustAuditExport(w.T, to.Bytes()); !a.OK || a.Draw == nil {
 		w.T.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := export.Check(ctx, w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, nil); err != nil {
+	if err := exportOf(w.World).Check(ctx, bytes.NewReader(to.Bytes())); err != nil {
 		w.T.Fatal(err)
 	}
 	r, err := draw.Verify(&to, draw.Options{})
@@ -152,7 +152,7 @@ func TestExportAcrossTheClose(t *testing.T) {
 	w.Reveal(nil, 6, 6)
 	w.Award(1)
 	var to bytes.Buffer
-	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, before, nil, &to); err != nil {
+	if err := (export.Sale{Name: "test", Log: w.Sale, Shards: before, Logs: w.Logs}).Write(t.Context(), &to); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := draw.Verify(&to, draw.Options{}); err != nil || !r.OK || r.Revealed || r.Entries != 6 {

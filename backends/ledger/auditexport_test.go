@@ -298,7 +298,7 @@ func TestAuditOfShortenedExport(t *testing.T) {
 			}
 		}
 		var file bytes.Buffer
-		if err := export.Write(t.Context(), c.w.Logs, "test", c.w.Sale, shards, nil, &file); err != nil {
+		if err := (export.Sale{Name: "test", Log: c.w.Sale, Shards: shards, Logs: c.w.Logs}).Write(t.Context(), &file); err != nil {
 			t.Fatal(err)
 		}
 		if said := mustAuditExport(t, file.Bytes()).Problems; !slices.Equal(said, c.want) && len(said)+len(c.want) > 0 {

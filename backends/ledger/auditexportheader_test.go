@@ -81,5 +81,5 @@ func TestAuditOfAnyHeader(t *testing.T) {
 func logOf(line string) string { return line[:strings.IndexByte(line, ',')] }
 
 func exportPayloads(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
-	return export.Write(w.T.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+	return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads}.Write(w.T.Context(), to)
 }

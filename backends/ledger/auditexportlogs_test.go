@@ -37,7 +37,7 @@ func TestExportOfLaterRun(t *testing.T) {
 	if err != nil || header.SaleLog.First != 3 || header.SaleLog.Slots != 3 {
 		t.Errorf("%+v, %v", header.SaleLog, err)
 	}
-	if err := export.Check(t.Context(), w.Logs, bytes.NewReader(file), "test", w.Sale, w.Shards, nil); err != nil {
+	if err := exportOf(w).Check(t.Context(), bytes.NewReader(file)); err != nil {
 		t.Error(err)
 	}
 	lines := exportLines(file)
@@ -187,7 +187,7 @@ func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *pay
 // where they are secret.
 func TestAuditOfExportWithPayloads(t *testing.T) {
 	whole := func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
-		return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+		return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads}.Write(t.Context(), to)
 	}
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
 		_, lines := payloadExport(t, key, whole)
@@ -243,10 +243,10 @@ func TestExportWithoutItsUnits(t *testing.T) {
 					*log = ledger.StoredLog{head.Encode(), now.Entries[:slots]}
 				}
 			}
-			failed = export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, io.Discard)
+			failed = export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads}.Write(t.Context(), io.Discard)
 			w.Logs.Before = nil
 			*log = now
-			return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, io.MultiWriter(to, &again))
+			return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads}.Write(t.Context(), io.MultiWriter(to, &again))
 		})
 		if (slots < 3) != errors.Is(failed, ledger.ErrGone) {
 			t.Errorf("of %d slots: %v", slots, failed)
@@ -274,9 +274,9 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 	} {
 		_, lines := payloadExport(t, c.sealed, func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 			if c.redact {
-				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+				return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads, Redacted: true}.Write(t.Context(), to)
 			}
-			return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+			return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads}.Write(t.Context(), to)
 		})
 		a, unproven, err := export.Audit(strings.NewReader(strings.Join(lines, "")), c.with)
 		switch {

@@ -318,7 +318,7 @@ func TestExportOfUntakenPackets(t *testing.T) {
 // TestExportWithoutSeed exports packets whose seed the sale's log does not have.
 func TestExportWithoutSeed(t *testing.T) {
 	w := ledger.PacketsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed[:5] })
-	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, new(bytes.Buffer)); err == nil {
+	if err := exportOf(w).Write(t.Context(), new(bytes.Buffer)); err == nil {
 		t.Error("it was exported without a seed")
 	}
 }

@@ -29,8 +29,7 @@ func booked(t *testing.T, commits []*pb.Commit) *audit.Recount {
 			t.Fatal(err)
 		}
 	}
-	r.Shard(b)
-	r.Units(nil)
+	r.Account(nil)
 	return r
 }
 

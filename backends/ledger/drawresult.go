@@ -4,23 +4,18 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"slices"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
 )
 
-// DrawResult is the result of a sale's draw: its record as in an export, except for data of the
-// shards, and the rank of each ranked entry. A nil DrawResult is that of a sale that is not a
-// draw. Obtain it from DrawResultOf, call ReadHeads, then Cut with the shards, then Record.
+// DrawResult is the result of a sale's draw. A nil DrawResult is that of a sale that is not a draw.
 type DrawResult struct {
-	uid    string
-	record draw.Record
+	Record draw.Record
 
-	generations []*pb.Planned
-	ranks       map[Rank]int64
-	heads       []Totals // of the shards, later than the exported state; nil: not read
+	uid   string
+	ranks map[Rank]int64
 }
 
 // DrawShard is the part of one shard's state that the record of a draw needs.
@@ -48,90 +43,80 @@ func DrawShards(shards []*State) []DrawShard {
 	return all
 }
 
-// DrawResultOf returns the result of a draw as far as the sale's log has it; nil: the sale is not a draw.
-func DrawResultOf(sale *Sale) (*DrawResult, error) {
+// NewDrawResult returns the result of a draw as far as the sale's log and the shards have it; nil: the
+// sale is not a draw. heads are those of ReadDrawHeads; nil: not read. The hours are of generations
+// that some shard has applied. If a shard was read before its log recorded its entries, the result has
+// neither the close of entries nor any later step of the draw.
+func NewDrawResult(sale *Sale, shards []DrawShard, heads []Totals) (*DrawResult, error) {
 	if sale.Draw() == nil {
 		return nil, nil
 	}
-	record, err := drawRecord(sale)
+	newest, closed := uint64(1), true
+	for _, s := range shards {
+		newest, closed = max(newest, s.Generation), closed && s.Closed
+	}
+	r, err := drawRecord(sale, sale.generations[:min(newest, sale.Generation())], closed)
 	if err != nil {
 		return nil, err
 	}
-	x := &DrawResult{uid: sale.UID(), generations: sale.generations, record: *record, ranks: make(map[Rank]int64, len(sale.Ranks()))}
-	for i, rank := range sale.Ranks() {
+	x := &DrawResult{Record: *r, uid: sale.UID(), ranks: make(map[Rank]int64, r.Ranks)}
+	for i, rank := range sale.Ranks()[:r.Ranks] {
 		x.ranks[rank] = int64(i) + 1
 	}
+	countDraw(&x.Record, shards, heads)
 	return x, nil
 }
 
-// ReadHeads reads the heads of the shards. The exported shards were read before, one after the
-// other: a rank awarded on one may be due to an award that lapsed on another after that one was
-// read. The number of ranks that may be awarded only grows, so later heads cover them all.
-func (x *DrawResult) ReadHeads(ctx context.Context, logs Logs, sale *Sale) error {
+// ReadDrawHeads reads the heads of the shards of a draw, nil for another sale. The exported shards
+// were read before, one after the other: a rank awarded on one may be due to an award that lapsed on
+// another after that one was read. The number of ranks that may be awarded only grows, so later heads
+// cover them all.
+func ReadDrawHeads(ctx context.Context, logs Logs, sale *Sale) ([]Totals, error) {
+	if sale.Draw() == nil {
+		return nil, nil
+	}
 	names := make([]string, sale.Shards())
 	for i := range names {
 		names[i] = spec.ShardLog(sale.UID(), i, len(names))
 	}
 	stored, err := logs.Heads(ctx, names)
 	if err != nil {
-		return fmt.Errorf("reading the heads of the shards: %w", err)
+		return nil, fmt.Errorf("reading the heads of the shards: %w", err)
 	}
-	x.heads = make([]Totals, len(names))
+	heads := make([]Totals, len(names))
 	for i, b := range stored {
 		if b == nil {
 			continue // deleted, or never created: the exported state suffices
 		}
 		head, err := ParseHead(b)
 		if err != nil {
-			return fmt.Errorf("%w: log %s: %w", ErrCorrupt, names[i], err)
+			return nil, fmt.Errorf("%w: log %s: %w", ErrCorrupt, names[i], err)
 		}
-		x.heads[i] = head.Totals
+		heads[i] = head.Totals
 	}
-	return nil
+	return heads, nil
 }
 
-// Cut removes the hours of generations that no shard has applied. If a shard was read before its
-// log recorded its entries, Cut also removes the close of entries and all later steps of the draw.
-func (x *DrawResult) Cut(shards []DrawShard) {
-	if x == nil {
-		return
-	}
-	if n := len(x.generations); n > 0 { // a file without the sale's log has none
-		newest := uint64(1)
-		for _, s := range shards {
-			newest = max(newest, s.Generation)
-		}
-		x.record.Opens, x.record.Closes = entryHours(x.generations[:min(int(newest), n)])
-	}
-	if !slices.ContainsFunc(shards, func(s DrawShard) bool { return !s.Closed }) {
-		return
-	}
-	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks, x.record.Stock, x.record.CommittedCloses = nil, nil, nil, 0, 0, ""
-	if b := x.record.Beacon; b != nil {
-		x.record.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: b.Fallback}
-	}
-	clear(x.ranks)
-}
-
-// drawRecord returns what the sale's log has of its draw. The sale must be a draw.
-func drawRecord(sale *Sale) (*draw.Record, error) {
+// drawRecord returns what the sale's log has of its draw, with the hours of generations. Unless closed,
+// it omits the steps from the close of entries on. The sale must be a draw.
+func drawRecord(sale *Sale, generations []*pb.Planned, closed bool) (*draw.Record, error) {
 	terms, err := DrawTerms(sale.generations[0])
 	if err != nil {
 		return nil, err
 	}
-	opens, closes := entryHours(sale.generations)
+	opens, closes := entryHours(generations)
 	r := &draw.Record{
 		Substitutes: terms.Substitutes, Beacon: terms.Beacon,
 		Commitment: draw.Digest(sale.Draw().GetCommitment()),
-		Opens:      opens, Closes: closes, Stock: sale.stock,
+		Opens:      opens, Closes: closes,
 	}
-	if closed := sale.EntriesClosed(); closed != nil {
-		root := draw.Digest(closed.GetRoot())
+	if entries := sale.EntriesClosed(); closed && entries != nil {
+		root := draw.Digest(entries.GetRoot())
 		r.Shards, r.Root = sale.Trees(), &root
 	}
-	if drawn := sale.Drawn(); drawn != nil {
+	if drawn := sale.Drawn(); closed && drawn != nil {
 		link := draw.Digest(drawn.GetLink())
-		r.Link, r.Ranks, r.CommittedCloses = &link, int64(len(sale.Ranks())), terms.Closes
+		r.Link, r.Ranks, r.Stock, r.CommittedCloses = &link, int64(len(sale.Ranks())), sale.stock, terms.Closes
 		if r.Beacon != nil {
 			r.Beacon.Value = hex.EncodeToString(drawn.GetBeacon())
 		}
@@ -149,25 +134,13 @@ func entryHours(generations []*pb.Planned) (opens, closes string) {
 	return FormatTime(generations[len(generations)-1].GetSettings().GetOpensAtUs()), FormatTime(latest)
 }
 
-// Trees returns the trees of the shards' entries by the sale's log; nil: not recorded.
-func (x *DrawResult) Trees() []draw.Tree {
-	if x == nil {
-		return nil
-	}
-	return x.record.Shards
-}
-
-// Record returns the record of the draw for shards in their folded state.
-func (x *DrawResult) Record(shards []DrawShard) *draw.Record {
-	if x == nil {
-		return nil
-	}
-	r := x.record
-	r.Winners, r.Lapsed, r.Reach, r.Ended = 0, 0, 0, true
+// countDraw adds the numbers of the shards to a record. It prefers heads of more ranks to be awarded.
+func countDraw(r *draw.Record, shards []DrawShard, heads []Totals) {
+	r.Ended = true
 	for i, s := range shards {
 		t, reach := s.Totals, s.AwardBound
-		if i < len(x.heads) && x.heads[i].mayBeAwarded() > t.mayBeAwarded() {
-			if t = x.heads[i]; s.Phase != PhaseClosed {
+		if i < len(heads) && heads[i].mayBeAwarded() > t.mayBeAwarded() {
+			if t = heads[i]; s.Phase != PhaseClosed {
 				reach = t.mayBeAwarded()
 			}
 		}
@@ -176,7 +149,6 @@ func (x *DrawResult) Record(shards []DrawShard) *draw.Record {
 		r.Lapsed += t.Lapsed()
 		r.Ended = r.Ended && s.Phase == PhaseSealed
 	}
-	return &r
 }
 
 // Label returns the label of an entry, and its rank; 0: not published.
@@ -200,7 +172,7 @@ func DrawStatus(sale *Sale) *draw.Status {
 	if sale.Draw() == nil {
 		return nil
 	}
-	r, err := drawRecord(sale)
+	r, err := drawRecord(sale, sale.generations, true)
 	if err != nil {
 		return nil // a newer program has written the declaration
 	}

@@ -35,10 +35,15 @@ func exported(t *testing.T) (*ledger.World, []byte) {
 	return w, mustExport(t, w)
 }
 
+// exportOf returns the sale of a world, whose units are numbers, to export.
+func exportOf(w *ledger.World) export.Sale {
+	return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs}
+}
+
 func mustExport(t testing.TB, w *ledger.World) []byte {
 	t.Helper()
 	var to bytes.Buffer
-	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
+	if err := exportOf(w).Write(t.Context(), &to); err != nil {
 		t.Fatal(err)
 	}
 	return to.Bytes()
@@ -202,9 +207,9 @@ func TestAuditOfAnyExport(t *testing.T) {
 	payloads := func(key *units.Key, redact bool) []byte {
 		_, lines := payloadExport(t, key, func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 			if redact {
-				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+				return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads, Redacted: true}.Write(t.Context(), to)
 			}
-			return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+			return export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads}.Write(t.Context(), to)
 		})
 		return []byte(strings.Join(lines, ""))
 	}
@@ -303,7 +308,7 @@ func wantNoticed(t *testing.T, w *ledger.World, what string, line int, lines []s
 	if a, _, err := export.Audit(strings.NewReader(altered), nil); err == nil && a.OK {
 		t.Errorf("line %d %s, and its audit did not notice:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
-	if err := export.Check(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil); err == nil {
+	if err := exportOf(w).Check(t.Context(), strings.NewReader(altered)); err == nil {
 		t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
 }
@@ -325,7 +330,7 @@ func TestCheckExportOfAnother(t *testing.T) {
 		"an older":   {"test", w.Sale, older.Shards},
 		"older plan": {"test", planned, w.Shards},
 	} {
-		if err := export.Check(t.Context(), w.Logs, bytes.NewReader(file), other.sale, other.log, other.shards, nil); !errors.Is(err, ledger.ErrCorrupt) {
+		if err := (export.Sale{Name: other.sale, Log: other.log, Shards: other.shards, Logs: w.Logs}).Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -340,7 +345,7 @@ func TestCheckExportOfBadDisk(t *testing.T) {
 			continue
 		}
 		from := io.MultiReader(bytes.NewReader(file[:at+1]), &errorOnce{}, bytes.NewReader(file[at+1:]))
-		if err := export.Check(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
+		if err := exportOf(w).Check(t.Context(), from); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("after %d bytes: %v", at+1, err)
 		}
 	}
@@ -369,14 +374,14 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 		"continues after its end":                      string(file) + "{}\n",
 		fmt.Sprintf("ends in line %d", len(lines)-1):   strings.TrimSuffix(string(file), "\n"),
 	} {
-		err := export.Check(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil)
+		err := exportOf(w).Check(t.Context(), strings.NewReader(altered))
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ledger.ErrCorrupt) == errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
 	// A disk that fails in the middle of a line says nothing of the line.
 	from := io.MultiReader(strings.NewReader(insert(lines[claims])[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(ledger.ErrBroken))
-	if err := export.Check(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
+	if err := exportOf(w).Check(t.Context(), from); !errors.Is(err, ledger.ErrBroken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -405,7 +410,7 @@ func TestExportHeaderOfLiveSale(t *testing.T) {
 		want.Available += s.Available
 		want.InFlight += s.InFlight
 	}
-	if got := export.NewHeader("test", ledger.TestUID, w.Shards).Counts; got != want || got.InFlight != 5 {
+	if got := export.CountsOf(w.Shards); got != want || got.InFlight != 5 {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
 }
@@ -425,7 +430,7 @@ func TestExportOfLiveSale(t *testing.T) {
 	w.Sell(1, 1)
 	w.TimesCommit(2, 2*ledger.ReadAtOnce)
 	var file bytes.Buffer
-	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, cut, nil, &file); err != nil {
+	if err := (export.Sale{Name: "test", Log: w.Sale, Shards: cut, Logs: w.Logs}).Write(t.Context(), &file); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file.Bytes(), before) {
@@ -459,7 +464,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := ledger.BusyWorld(t)
 			test.damage(w)
-			if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, io.Discard); !errors.Is(err, test.want) {
+			if err := exportOf(w).Write(t.Context(), io.Discard); !errors.Is(err, test.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -471,7 +476,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(what+" cannot be read", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := ledger.BusyWorld(t)
-				if err := export.Write(t.Context(), ledger.BrokenLogs{MemoryLogs: w.Logs, Log: log(w)}, "test", w.Sale, w.Shards, nil, io.Discard); !errors.Is(err, ledger.ErrBroken) {
+				if err := (export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: ledger.BrokenLogs{MemoryLogs: w.Logs, Log: log(w)}}).Write(t.Context(), io.Discard); !errors.Is(err, ledger.ErrBroken) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -479,7 +484,7 @@ func TestExportFails(t *testing.T) {
 	}
 	t.Run("a full disk", func(t *testing.T) {
 		w := ledger.BusyWorld(t)
-		if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, fullDisk{}); !errors.Is(err, ledger.ErrBroken) {
+		if err := exportOf(w).Write(t.Context(), fullDisk{}); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -503,7 +508,7 @@ func lineOf(v any) []byte {
 // claimLines are the lines of all claims.
 func claimLines(t *testing.T, w *ledger.World) []export.Claim {
 	t.Helper()
-	found, err := export.Find(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, export.Filter{})
+	found, err := exportOf(w).Find(t.Context(), export.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

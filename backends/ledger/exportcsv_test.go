@@ -19,7 +19,7 @@ func TestExportCSV(t *testing.T) {
 	}
 	w.Commit(0, d)
 	var to bytes.Buffer
-	if err := export.WriteCSV(t.Context(), w.Logs, "test", w.Sale, w.Shards, export.Filter{}, &to); err != nil {
+	if err := exportOf(w).WriteCSV(t.Context(), export.Filter{}, &to); err != nil {
 		t.Fatal(err)
 	}
 	const want = "\ufeffclaim,sale,user,state,units,quantity,amount,currency,payment,at,held_until,settled_at,retired,who,why,refund_due\r\n" +
@@ -52,7 +52,7 @@ func TestExportCSVAddsUp(t *testing.T) {
 		rows   int
 	}{{export.Filter{}, 9}, {export.Filter{User: w.Shards[1].Claim(0).User}, 1}} {
 		var to bytes.Buffer
-		if err := export.WriteCSV(t.Context(), w.Logs, "test", w.Sale, w.Shards, c.filter, &to); err != nil {
+		if err := exportOf(w).WriteCSV(t.Context(), c.filter, &to); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(to.String(), "\ufeff"))).ReadAll()

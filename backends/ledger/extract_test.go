@@ -36,7 +36,7 @@ func TestExtract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var to bytes.Buffer
-			if err := export.WriteExtract(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, c.filter, &to); err != nil {
+			if err := exportOf(w).WriteExtract(t.Context(), c.filter, &to); err != nil {
 				t.Fatal(err)
 			}
 			lines := slices.Collect(strings.Lines(to.String()))
@@ -60,10 +60,10 @@ func TestExtract(t *testing.T) {
 func TestExtractIsNoExport(t *testing.T) {
 	w := ledger.HistoriesWorld(t)
 	var to bytes.Buffer
-	if err := export.WriteExtract(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, export.Filter{}, &to); err != nil {
+	if err := exportOf(w).WriteExtract(t.Context(), export.Filter{}, &to); err != nil {
 		t.Fatal(err)
 	}
-	if err := export.Check(t.Context(), w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, nil); err == nil {
+	if err := exportOf(w).Check(t.Context(), bytes.NewReader(to.Bytes())); err == nil {
 		t.Error("an extract passes for an export")
 	}
 	var header export.Header

@@ -8,7 +8,6 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
-	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -60,7 +59,7 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 	for _, left := range []float64{0.6, 0.1} { // among the claims, and among the commits
 		from := &measured{from: bytes.NewReader(file), at: int(left * float64(len(file)))}
 		before := int64(ledger.HeapInUse())
-		if err := export.Check(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); err != nil {
+		if err := exportOf(w).Check(t.Context(), from); err != nil {
 			t.Fatal(err)
 		}
 		if took := from.use - before; from.use == 0 || took > int64(len(file)/10) {

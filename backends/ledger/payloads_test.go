@@ -201,7 +201,7 @@ func TestExportPayloads(t *testing.T) {
 	d := w.Draft(1)
 	w.Commit(1, d)
 	var to bytes.Buffer
-	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads.reader(), &to); err != nil {
+	if err := (export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads.reader()}).Write(t.Context(), &to); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(to.String(), `"units":[1,2],"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`) {
@@ -210,11 +210,11 @@ func TestExportPayloads(t *testing.T) {
 	if a := mustAuditExport(t, to.Bytes()); !a.OK {
 		t.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := export.Check(t.Context(), w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, payloads.reader()); err != nil {
+	if err := (export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads.reader()}).Check(t.Context(), bytes.NewReader(to.Bytes())); err != nil {
 		t.Error(err)
 	}
 	altered := strings.Replace(to.String(), "CODE2", "CODE3", 1)
-	if err := export.Check(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, payloads.reader()); !errors.Is(err, ledger.ErrCorrupt) {
+	if err := (export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads.reader()}).Check(t.Context(), strings.NewReader(altered)); !errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
 	for state, told := range map[ledger.ClaimState]bool{ledger.StateSold: true, ledger.StateRefunded: true, ledger.StateHeld: false, ledger.StateExpired: false, ledger.StateCancelled: false} {

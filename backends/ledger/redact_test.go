@@ -23,7 +23,7 @@ func TestExportRedacted(t *testing.T) {
 	w.Commit(0, d)
 	w.End()
 	var to bytes.Buffer
-	if err := export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
+	if err := (export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Redacted: true}).Write(t.Context(), &to); err != nil {
 		t.Fatal(err)
 	}
 	a, unproven, err := export.Audit(bytes.NewReader(to.Bytes()), nil)
@@ -67,7 +67,7 @@ func TestExportRedacted(t *testing.T) {
 // TestDrawIsNotRedacted refuses what nobody could verify.
 func TestDrawIsNotRedacted(t *testing.T) {
 	w := ledger.NewDrawWorld(t, 10, nil, nil)
-	err := export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, new(bytes.Buffer))
+	err := export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Redacted: true}.Write(t.Context(), new(bytes.Buffer))
 	if !errors.Is(err, export.ErrDrawRedacted) {
 		t.Errorf("%v", err)
 	}

@@ -1,7 +1,12 @@
 package files
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,28 +20,101 @@ import (
 // An unlocked one was left by a process that died, and the next process removes it: it may be
 // as large as the ledger.
 
-// Save writes a file durably: to a temporary file, which is synced, and to which publish gives
-// the final name. sync is that of os.File; tests replace it.
-func Save(path string, sync, write func(*os.File) error, publish func(temp string) error) error {
+// Saving is a way to write files.
+type Saving struct {
+	Mode    fs.FileMode // 0: only the owner can read the file
+	Replace bool        // replace an existing file; otherwise one with other content is an ExistsError
+	// Check checks the file on disk before it gets its final name; nil: no check.
+	Check func(temp string) error
+	Sync  func(*os.File) error // nil: that of os.File; tests replace it
+}
+
+// ExistsError reports a file that would have to be overwritten.
+type ExistsError struct {
+	Path string
+	What string // the difference from the file to be written, as a predicate
+}
+
+// ErrExists is what an ExistsError wraps.
+var ErrExists = errors.New("the file exists")
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("%s exists, and %s: move it away, or name another file", e.Path, e.What)
+}
+
+// Unwrap returns ErrExists.
+func (e *ExistsError) Unwrap() error { return ErrExists }
+
+// Save writes a file durably: to a temporary file, which is synced, and then gets the final name. It
+// returns the SHA-256.
+func (s Saving) Save(path string, write func(io.Writer) error) (digest []byte, err error) {
+	if s.Sync == nil {
+		s.Sync = (*os.File).Sync
+	}
 	temp, err := CreateTemp(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer temp.Close()
 	defer os.Remove(temp.Name()) // fails harmlessly once the file has its final name
-	for _, step := range []func(*os.File) error{write, sync, closeToMove} {
-		if err := step(temp); err != nil {
-			return err
+	content := sha256.New()
+	if err := write(io.MultiWriter(temp, content)); err != nil {
+		return nil, err
+	}
+	if s.Mode != 0 {
+		if err := temp.Chmod(s.Mode); err != nil {
+			return nil, err
 		}
 	}
-	if err := publish(temp.Name()); err != nil {
-		return err
+	for _, step := range []func(*os.File) error{s.Sync, closeToMove} {
+		if err := step(temp); err != nil {
+			return nil, err
+		}
+	}
+	if s.Check != nil {
+		if err := s.Check(temp.Name()); err != nil {
+			return nil, err
+		}
+	}
+	digest = content.Sum(nil)
+	if err := s.publish(temp.Name(), path, digest); err != nil {
+		return nil, err
 	}
 	folder, err := os.Open(filepath.Dir(path)) // makes the name durable
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(sync(folder), folder.Close())
+	return digest, errors.Join(s.Sync(folder), folder.Close())
+}
+
+// publish gives a temporary file its final name. Unlike a rename, a link never replaces a file that
+// another process has created meanwhile.
+func (s Saving) publish(temp, path string, digest []byte) error {
+	if !s.Replace {
+		if os.Link(temp, path) == nil {
+			return nil
+		}
+		// The name is taken, or the file system has no links.
+		switch has, err := digestOf(path); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case !bytes.Equal(has, digest):
+			return &ExistsError{path, "has other content"}
+		}
+	}
+	return os.Rename(temp, path) // a file with the same bytes may not be synced
+}
+
+func digestOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	digest := sha256.New()
+	_, err = io.Copy(digest, f)
+	return digest.Sum(nil), err
 }
 
 // CreateTemp returns a new temporary file for path, after removing those left by processes

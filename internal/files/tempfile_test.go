@@ -1,6 +1,11 @@
 package files
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,13 +91,45 @@ func TestSameFile(t *testing.T) {
 // A temporary file is its writer's until it has its final name, which nobody removes.
 func TestTempWhileMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "export.ndjson")
-	nothing := func(*os.File) error { return nil }
-	err := Save(path, (*os.File).Sync, nothing, func(temp string) error {
+	saving := Saving{Check: func(string) error {
 		RemoveTemps(path) // another begins at this moment
-		return os.Rename(temp, path)
-	})
+		return nil
+	}}
+	_, err := saving.Save(path, func(io.Writer) error { return nil })
 	RemoveTemps(path)
 	if _, gone := os.Stat(path); err != nil || gone != nil {
 		t.Errorf("%v, %v", err, gone)
+	}
+}
+
+// A file takes the place of one with other content only where it is to replace it.
+func TestSaveBesideAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	for _, c := range []struct {
+		text  string
+		how   Saving
+		wrong bool
+		mode  fs.FileMode
+	}{
+		{"one", Saving{}, false, 0o600},
+		{"one", Saving{}, false, 0o600},
+		{"two", Saving{}, true, 0o600},
+		{"two", Saving{Replace: true, Mode: 0o644}, false, 0o644},
+	} {
+		digest, err := c.how.Save(path, func(to io.Writer) error {
+			_, err := io.WriteString(to, c.text)
+			return err
+		})
+		has, _ := os.ReadFile(path)
+		info, err2 := os.Stat(path)
+		if err2 != nil {
+			t.Fatal(err2)
+		}
+		if c.wrong != errors.Is(err, ErrExists) || c.wrong == (string(has) == c.text) || info.Mode().Perm() != c.mode {
+			t.Errorf("%q, %+v: %v, and the file is %q with mode %v", c.text, c.how, err, has, info.Mode())
+		}
+		if want := sha256.Sum256([]byte(c.text)); !c.wrong && !bytes.Equal(digest, want[:]) {
+			t.Errorf("%q: digest %x", c.text, digest)
+		}
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/backends/lists"
 	"salectl/planner"
 	"salectl/planner/machine"
@@ -196,10 +198,11 @@ func (t *teardown) export() {
 	}
 	for try := 1; ; try++ {
 		t.x.begin(exporting)
-		job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states(), key: t.x.Key}
+		sale := export.Sale{Name: t.x.plan.Sale, Log: t.x.sale, Shards: t.x.states()}
 		t.drawSteps = t.x.sale.DrawSteps()
 		e, err := machine.OnStore(t.x.core, "export", 0, func(ctx context.Context, logs ledger.Logs) (e exported, err error) {
-			e.path, e.digest, err = t.x.exporter(ctx, logs, job)
+			sale.Logs, sale.Payloads = logs, payload.NewReaderOfSale(logs, sale.Log, t.x.Key)
+			e.path, e.digest, err = t.x.exporter(ctx, sale)
 			return e, err
 		})
 		gone := errors.Is(err, ledger.ErrGone)

@@ -3,6 +3,7 @@ package apply
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -76,12 +77,9 @@ func (w *world) wantExport(sold int64) []*ledger.State {
 	if err != nil {
 		w.Fatal(err)
 	}
-	digest, err := digestOf(path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	digest := sha256.Sum256(content)
 	sealed := w.actual().Sale.Sealed()
-	if header.Counts.Sold != sold || sealed.GetUnitsSold() != sold || !bytes.Equal(sealed.GetExportDigest(), digest) {
+	if header.Counts.Sold != sold || sealed.GetUnitsSold() != sold || !bytes.Equal(sealed.GetExportDigest(), digest[:]) {
 		w.Errorf("%d units are in the export and %d in the log, want %d; the digest in the log is %x, of the file %x",
 			header.Counts.Sold, sealed.GetUnitsSold(), sold, sealed.GetExportDigest(), digest)
 	}
@@ -688,11 +686,11 @@ func TestExportIsReadBack(t *testing.T) {
 	}
 	job := p.job()
 	path := filepath.Join(w.folder, "export.ndjson")
-	digest, err := exporter{(*os.File).Sync}.write(t.Context(), p.cfg.Logs, path, job)
+	_, digest, err := fileExporter(path, nil)(t.Context(), job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := (exporter{(*os.File).Sync}).write(t.Context(), p.cfg.Logs, path, job); err != nil || !bytes.Equal(again, digest) {
+	if _, again, err := fileExporter(path, nil)(t.Context(), job); err != nil || !bytes.Equal(again, digest) {
 		t.Errorf("exported again: %x, %v; want %x", again, err, digest)
 	}
 	good, err := os.ReadFile(path)
@@ -707,15 +705,9 @@ func TestExportIsReadBack(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkExport(t.Context(), p.cfg.Logs, path, digest, job); err == nil {
+		if err := checkExport(t.Context(), path, job); err == nil {
 			t.Errorf("%s: it was taken for good", name)
 		}
-	}
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkExport(t.Context(), p.cfg.Logs, path, bytes.Repeat([]byte{1}, len(digest)), job); err == nil {
-		t.Error("it was taken for what was written, whose digest is another")
 	}
 }
 

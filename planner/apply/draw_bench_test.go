@@ -63,7 +63,7 @@ func BenchmarkReveal(b *testing.B) {
 		states, err := ledger.LoadShards(context.Background(), w.store.Handle(nil), log)
 		var to bytes.Buffer
 		if err == nil {
-			err = export.Write(context.Background(), w.store.Handle(nil), "tickets", log, states, nil, &to)
+			err = export.Sale{Name: "tickets", Log: log, Shards: states, Logs: w.store.Handle(nil)}.Write(context.Background(), &to)
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -87,7 +87,7 @@ func (w *world) wantDrawn(beacon []byte) []ledger.Rank {
 	var to bytes.Buffer
 	shards, err := ledger.LoadShards(context.Background(), w.store.Handle(nil), sale)
 	if err == nil {
-		err = export.Write(context.Background(), w.store.Handle(nil), "tickets", sale, shards, nil, &to)
+		err = export.Sale{Name: "tickets", Log: sale, Shards: shards, Logs: w.store.Handle(nil)}.Write(context.Background(), &to)
 	}
 	if err != nil {
 		w.Fatal(err)

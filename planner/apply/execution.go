@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/planner"
@@ -260,23 +261,23 @@ func (x *execution) otherNodes(generation uint64) bool {
 // Exporter writes the ledger of a sale to its final location before its logs are deleted. It
 // returns that location and the SHA-256 of the bytes, which are durable if err is nil. It may
 // be called again for the same bytes.
-type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path string, digest []byte, err error)
+type Exporter func(ctx context.Context, sale export.Sale) (path string, digest []byte, err error)
 
 // NewExecution returns a Machine that carries out a plan; a plan of destroy needs an Exporter.
 // The Result is set when the Machine is done. An empty plan of MakePhase is confirmed by a
 // note in the sale's log.
-func NewExecution(t Terms, plan *planner.Plan, export Exporter) (*machine.Machine, *Result, error) {
-	if plan.Kind == planner.KindDestroy && export == nil {
+func NewExecution(t Terms, plan *planner.Plan, exporter Exporter) (*machine.Machine, *Result, error) {
+	if plan.Kind == planner.KindDestroy && exporter == nil {
 		return nil, nil, fmt.Errorf("%w: a plan of destroy needs somewhere to export to", planner.ErrBadPlan)
 	}
-	x, err := newExecution(t, plan, export, false)
+	x, err := newExecution(t, plan, exporter, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	return machine.New(x.core, x), &x.result, nil
 }
 
-func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) (*execution, error) {
+func newExecution(t Terms, plan *planner.Plan, exporter Exporter, rehearsal bool) (*execution, error) {
 	planned, err := plan.Intent()
 	if err != nil {
 		return nil, err
@@ -288,7 +289,7 @@ func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) 
 		return nil, err
 	}
 	x := &execution{
-		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal, stage: notBegun,
+		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: exporter, rehearsal: rehearsal, stage: notBegun,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}

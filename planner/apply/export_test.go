@@ -68,7 +68,7 @@ func TestExportIsSynced(t *testing.T) {
 	}
 	for fails, want := range map[int]error{0: nil, 1: errDisk, 2: errDisk, 3: errDisk, 4: errDisk} {
 		d := &disk{t: t, path: filepath.Join(t.TempDir(), "export.ndjson"), fails: fails}
-		_, err := exporter{d.sync}.write(t.Context(), p.cfg.Logs, d.path, p.job())
+		_, _, err := fileExporter(d.path, d.sync)(t.Context(), p.job())
 		if !errors.Is(err, want) || fails == 0 && err != nil {
 			t.Errorf("sync %d fails: %v", fails, err)
 		}

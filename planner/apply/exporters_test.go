@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/rules"
 )
@@ -44,20 +45,20 @@ func shardWith(t *testing.T, users ...string) *ledger.State {
 
 // Who has units is kept once the export is written, and nothing if that fails.
 func TestRemembering(t *testing.T) {
-	e := &Export{sale: "drop", uid: "0011", shards: []*ledger.State{shardWith(t, "ada", "bob", "ada", "eve"), shardWith(t, "zoe", "zoe")}}
+	e := export.Sale{Name: "drop", Log: ledger.NewSale("sale/drop"), Shards: []*ledger.State{shardWith(t, "ada", "bob", "ada", "eve"), shardWith(t, "zoe", "zoe")}}
 	var kept []rules.Buyer
 	var told, fail error
-	export := remembering(func(context.Context, ledger.Logs, *Export) (string, []byte, error) {
+	write := remembering(func(context.Context, export.Sale) (string, []byte, error) {
 		return "file", []byte("sum"), fail
 	},
 		func(_ context.Context, sale, uid string, buyers []rules.Buyer) error {
-			if sale != "drop" || uid != "0011" {
+			if sale != "drop" || uid != "" {
 				t.Errorf("kept for %s, %s", sale, uid)
 			}
 			kept = append(kept, buyers...)
 			return told
 		})
-	path, digest, err := export(t.Context(), nil, e)
+	path, digest, err := write(t.Context(), e)
 	if err != nil || path != "file" || string(digest) != "sum" {
 		t.Errorf("%s, %s, %v", path, digest, err)
 	}
@@ -67,11 +68,11 @@ func TestRemembering(t *testing.T) {
 		t.Errorf("kept %v, want %v", kept, want)
 	}
 	told = errors.New("no server")
-	if _, _, err := export(t.Context(), nil, e); err == nil || err.Error() != "recording purchases: no server" {
+	if _, _, err := write(t.Context(), e); err == nil || err.Error() != "recording purchases: no server" {
 		t.Error(err)
 	}
 	kept, fail = nil, errors.New("the disk is full")
-	if _, _, err := export(t.Context(), nil, e); !errors.Is(err, fail) || kept != nil {
+	if _, _, err := write(t.Context(), e); !errors.Is(err, fail) || kept != nil {
 		t.Errorf("kept %v without an export: %v", kept, err)
 	}
 }

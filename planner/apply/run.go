@@ -52,11 +52,11 @@ func Destroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPath str
 }
 
 func destroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPath string, rehearsal bool) (*Result, error) {
-	export := fileExporter(exportPath)
+	exporter := fileExporter(exportPath, nil)
 	if cfg.Remember != nil {
-		export = remembering(export, cfg.Remember)
+		exporter = remembering(exporter, cfg.Remember)
 	}
-	x, err := newExecution(cfg.terms(), plan, export, rehearsal)
+	x, err := newExecution(cfg.terms(), plan, exporter, rehearsal)
 	if err != nil {
 		return nil, err
 	}

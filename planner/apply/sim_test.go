@@ -14,6 +14,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
@@ -200,7 +201,7 @@ func (w *world) beginAs(p *planner.Plan, rehearsal bool) *process {
 	proc := &process{world: w, cfg: cfg}
 	terms := cfg.terms()
 	terms.Progress = func(p Progress) { proc.log = append(proc.log, p) }
-	x, err := newExecution(terms, p, fileExporter(filepath.Join(w.folder, "export.ndjson")), rehearsal)
+	x, err := newExecution(terms, p, fileExporter(filepath.Join(w.folder, "export.ndjson"), nil), rehearsal)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -246,14 +247,14 @@ func (p *process) request() ledger.Request {
 }
 
 // job is what the next call exports.
-func (p *process) job() (job *Export) {
+func (p *process) job() (job export.Sale) {
 	exporter := p.x.exporter
 	defer func() { p.x.exporter = exporter }()
-	p.x.exporter = func(_ context.Context, _ ledger.Logs, e *Export) (string, []byte, error) {
-		job = e
+	p.x.exporter = func(_ context.Context, sale export.Sale) (string, []byte, error) {
+		job = sale
 		return "", nil, nil
 	}
-	p.queue[0].Make(context.Background(), nil, nil, nil)
+	p.queue[0].Make(context.Background(), p.cfg.Logs, nil, nil)
 	return job
 }
 

@@ -64,7 +64,7 @@ func (w *world) exportedLive(change func(*LiveExport)) {
 		w.t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if err := export.Write(w.t.Context(), reader{w: w}, "tickets", sale, shards, nil, &file); err != nil {
+	if err := (export.Sale{Name: "tickets", Log: sale, Shards: shards, Logs: reader{w: w}}).Write(w.t.Context(), &file); err != nil {
 		w.t.Fatal(err)
 	}
 	if x.Bytes = file.Bytes(); change != nil {

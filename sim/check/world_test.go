@@ -567,7 +567,7 @@ func (w *world) noteSealed() {
 		payloads = payload.NewReader(reader{w: w}, w.uid, nil)
 		payloads.Follow(w.sale.Added())
 	}
-	if err := export.Write(w.t.Context(), reader{w: w}, "tickets", w.sale, w.shards, payloads, &file); err != nil {
+	if err := (export.Sale{Name: "tickets", Log: w.sale, Shards: w.shards, Logs: reader{w: w}, Payloads: payloads}).Write(w.t.Context(), &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.h.Exported(w.pass(), file.Bytes())

@@ -8,9 +8,7 @@
 // pass ledger.NewState.
 //
 // Run audits a sale in a store. It may run beside a live sale, and never writes. Recount is for
-// callers that have the commits from elsewhere, such as a file. Its steps have an order:
-//
-//	NewRecount -> Book.Fold of all commits -> Shard (each) -> Claims -> Units -> Payloads, RedPacket, Entries
+// callers that have the commits from elsewhere, such as a file.
 //
 // An audit proves what the logs contain. It does not prove that these are the logs of the sale, nor
 // what its units are if that is secret: see package export, and the plan of a sale.
@@ -79,11 +77,9 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	}
 	for _, b := range a.books {
 		a.complete(b, applied, sealed)
-		a.Shard(b)
 		a.heads[b.Log()] = b.reducer.Head()
 	}
-	a.Claims()
-	a.Units(sale)
+	a.Account(sale)
 	if damage != nil {
 		a.Problem("what the units are: %v", damage)
 	}

@@ -68,34 +68,37 @@ func (r *Recount) Entries(trees []draw.Tree) {
 	}
 }
 
-// draw verifies the draw of a sale: its entries by the books, and its order by draw.Verifier,
-// which is public. An error means that the store could not be read.
+// draw accounts for the draw of a sale. An error means that the store could not be read.
 func (r *Recount) draw(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) error {
-	x, err := ledger.DrawResultOf(sale)
-	if err != nil {
-		r.Problem("%v", err)
-		return nil
-	}
-	if x == nil {
-		return nil
-	}
-	switch err := x.ReadHeads(ctx, logs, sale); {
-	case errors.Is(err, ledger.ErrCorrupt):
-		r.Problem("%v", err)
-		return nil
-	case err != nil:
+	heads, err := ledger.ReadDrawHeads(ctx, logs, sale)
+	if err != nil && !errors.Is(err, ledger.ErrCorrupt) {
 		return err
 	}
 	shards := make([]ledger.DrawShard, len(r.books))
 	for i, b := range r.books {
 		shards[i] = b.reducer.DrawShard()
 	}
-	x.Cut(shards)
-	r.Entries(x.Trees())
-	v, err := draw.NewVerifier(r.Sale, sale.UID(), *x.Record(shards), draw.Options{})
-	if err != nil {
+	var x *ledger.DrawResult
+	if err == nil {
+		x, err = ledger.NewDrawResult(sale, shards, heads)
+	}
+	switch {
+	case err != nil:
 		r.Problem("%v", err)
-		return nil
+	case x != nil:
+		r.Entries(x.Record.Shards)
+		r.VerifyDraw(x, x.Record)
+	}
+	return nil
+}
+
+// VerifyDraw verifies a record of the draw, and the order of the entries, by draw.Verifier, which is
+// public.
+func (r *Recount) VerifyDraw(x *ledger.DrawResult, record draw.Record) {
+	v, err := draw.NewVerifier(r.Sale, r.UID, record, draw.Options{})
+	if err != nil {
+		r.Problem("the draw: %v", err)
+		return
 	}
 	for shard, b := range r.books {
 		for i := range b.reducer.Claims() {
@@ -111,5 +114,4 @@ func (r *Recount) draw(ctx context.Context, logs ledger.Logs, sale *ledger.Sale)
 	for _, problem := range r.Draw.Problems {
 		r.Problem("the draw: %s", problem)
 	}
-	return nil
 }

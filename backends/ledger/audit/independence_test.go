@@ -20,7 +20,7 @@ var allowed = strings.Fields(`
 	Sale NewSale Added RedPacket DeclaredRedPacket
 	Range Units UnitsOf
 	Claim Outcomes AttributesLen FormatTime
-	DrawResultOf DrawShard`)
+	DrawResult NewDrawResult ReadDrawHeads DrawShard`)
 
 // TestIndependence finds what of package ledger the audit uses.
 func TestIndependence(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 )
 
 // Recount is an account of all shards of a sale, from commits that its caller provides. The caller
-// first folds all commits into the Books. Then it calls Shard for each of them, Claims, Units, and
-// as far as it has the logs Payloads, RedPacket and Entries. Their findings are in the Report. The
-// caller sets OK once everything is compared.
+// first folds all commits into the Books, and calls Account. Then it calls, as far as it has the logs,
+// Payloads, RedPacket, Entries and VerifyDraw. Their findings are in the Report. The caller sets OK
+// once everything is compared.
 type Recount struct {
 	*Report
 	books []*Book
@@ -40,12 +40,21 @@ func NewRecount[R Reducer](sale, uid string, shards int, newReducer func(log str
 // Books returns the books of all shards.
 func (r *Recount) Books() []*Book { return r.books }
 
-// Shard adds the numbers of a shard to the report. It reports the faults of its book and where the
-// reducer differs from it, and compares its received transfers with those that others sent.
-func (r *Recount) Shard(b *Book) {
-	r.add(b)
-	r.compare(b)
-	r.transfers(b)
+// Account adds the numbers of each shard to the report, with the faults of its book and where the
+// reducer differs from it. It compares received transfers with those sent, and the payments of all
+// claims. It checks that every unit dealt is in exactly one place, and that each shard has the
+// generations that the sale's log has planned. If sale is nil, it compares the shards with each other.
+func (r *Recount) Account(sale *ledger.Sale) {
+	var ended []endedHold
+	for _, b := range r.books {
+		r.add(b)
+		r.compare(b)
+		r.transfers(b)
+		ended = append(ended, b.ended...)
+	}
+	r.HoldTimes = newHoldTimes(ended)
+	r.payments(r.books)
+	r.units(sale)
 }
 
 // add adds the numbers of a shard, by its commits, to the report.
@@ -113,19 +122,8 @@ func (r *Recount) transfers(b *Book) {
 	}
 }
 
-// Claims summarizes the holds of all shards, and reports payments that occur with several claims.
-func (r *Recount) Claims() {
-	var ended []endedHold
-	for _, b := range r.books {
-		ended = append(ended, b.ended...)
-	}
-	r.HoldTimes = newHoldTimes(ended)
-	r.payments(r.books)
-}
-
-// Units checks that every unit dealt is in exactly one place, and compares each shard's generations
-// with those that the sale's log has planned. If sale is nil, it compares the shards with each other.
-func (r *Recount) Units(sale *ledger.Sale) {
+// units checks that every unit dealt is in exactly one place, and compares the generations of shards.
+func (r *Recount) units(sale *ledger.Sale) {
 	if sale == nil {
 		r.sameSettings()
 		r.place(func(b *Book) []*pb.Generation { return b.generations })

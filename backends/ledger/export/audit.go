@@ -8,10 +8,10 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sync"
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
-	"salectl/draw"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -98,16 +98,14 @@ func (x *fileAudit) book() error {
 
 // account checks the books by themselves, against each other, and against what was planned.
 func (x *fileAudit) account() {
-	for i, b := range x.Books() {
+	for i := range x.shards {
 		x.whole(x.logs[i])
-		x.Shard(b)
 	}
-	x.Claims()
 	x.endLogs()
 	x.ends()
-	x.Units(x.sale)
+	x.Account(x.sale)
 	if x.sale != nil {
-		x.units()
+		x.checkUnits()
 	}
 }
 
@@ -130,28 +128,22 @@ func (x *fileAudit) claims() error {
 	if err := x.read(); err != nil {
 		return err
 	}
-	if x.sale == nil || !x.headerHolds(x.shards) {
+	if x.sale == nil || !x.compareHeader() {
 		return nil
 	}
-	total := 0
-	for _, s := range x.shards {
-		total += s.Claims()
-	}
-	expected, stop := iter.Pull2(x.claimsInOrder())
+	places := sync.OnceValue(x.places)
+	expected, stop := iter.Pull2(claims(x.shards, Filter{}))
 	defer stop()
-	shard, c, _ := expected()    // the claim whose line comes next
-	next := 0                    // its index
-	var places map[string]int    // index of each claim; made once a line is out of place
+	shard, c, more := expected() // the claim whose line comes next
+	next, unjudged := 0, 0       // its index
 	missing := func(until int) { // moves to a claim
 		if n := until - next; n > 0 {
 			x.at("before it the lines of %s are missing, the first of them claim %s of user %q", spec.Count(n, "claim"), c.ID(shard), c.User)
 		}
 		for ; next < until; next++ {
-			shard, c, _ = expected()
+			shard, c, more = expected()
 		}
 	}
-	verifier := x.verifier()
-	unjudged := 0
 	for {
 		if err := x.read(); err != nil {
 			return err
@@ -164,15 +156,8 @@ func (x *fileAudit) claims() error {
 			x.at("it cannot be read: %v", err)
 			continue
 		}
-		if next == total || c.ID(shard) != line.Claim {
-			if places == nil {
-				places = make(map[string]int, total)
-				i := 0
-				for shard, c := range x.claimsInOrder() {
-					places[c.ID(shard)], i = i, i+1
-				}
-			}
-			at, known := places[line.Claim]
+		if !more || c.ID(shard) != line.Claim {
+			at, known := places()[line.Claim]
 			of := -2
 			fmt.Sscanf(line.Claim, "%d-", &of)
 			switch {
@@ -189,25 +174,17 @@ func (x *fileAudit) claims() error {
 			missing(at)
 		}
 		x.compareClaim(line, shard, c)
-		if verifier != nil && line.Label != nil {
-			if err := verifier.Add(draw.Line{Claim: line.Claim, User: line.User, Key: c.Key, State: line.State, At: line.At, Label: *line.Label, Rank: line.Rank}); err != nil {
-				x.at("%v", err)
-			}
-		}
 		next++
-		shard, c, _ = expected()
+		shard, c, more = expected()
 	}
-	missing(total)
+	missing(int(CountsOf(x.shards).Claims))
 	if unjudged > 0 {
 		x.Problem("%s could not be verified, since commits cannot be read", spec.Count(unjudged, "claim"))
 	}
-	if verifier != nil && !x.damaged(-1) {
-		x.Draw = verifier.Report()
-		for _, problem := range x.Draw.Problems {
-			x.Problem("the draw: %s", problem)
-		}
+	if x.draw != nil && x.header.Draw != nil && !x.damaged(-1) {
+		x.VerifyDraw(x.draw, *x.header.Draw)
 	}
-	if p, has := x.of.packets, x.header.Packets; has != nil && x.of.lacksSeed() {
+	if p, has := x.packets, x.header.Packets; has != nil && x.lacksSeed() {
 		granted, left := p.Format(x.worth), p.Format(p.Total-x.worth)
 		if granted != has.Granted || left != has.Refund {
 			x.Problem("line 1: by the claims, packets of %s are granted and %s are left; by the header, %s and %s",
@@ -217,24 +194,20 @@ func (x *fileAudit) claims() error {
 	return nil
 }
 
-// claimsInOrder returns the claims of all shards in the order of their lines, with their shards.
-func (x *fileAudit) claimsInOrder() iter.Seq2[int, ledger.Claim] {
-	return func(yield func(int, ledger.Claim) bool) {
-		for shard, s := range x.shards {
-			for i := range s.Claims() {
-				if !yield(shard, s.Claim(i)) {
-					return
-				}
-			}
-		}
+// places returns the index of each claim among those of all shards.
+func (x *fileAudit) places() map[string]int {
+	all := make(map[string]int)
+	for shard, c := range claims(x.shards, Filter{}) {
+		all[c.ID(shard)] = len(all)
 	}
+	return all
 }
 
 // compareClaim compares the line of a claim with its commits.
 func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
-	want := x.of.claimLine(x.Sale, shard, c)
+	want := x.claimLine(shard, c)
 	want.Payloads = x.payloadsOf(line, c)
-	if p := x.of.packets; x.of.lacksSeed() {
+	if p := x.packets; x.lacksSeed() {
 		want.Amounts = line.Amounts
 		sum := int64(0)
 		for _, text := range line.Amounts {
@@ -257,37 +230,38 @@ func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
 	x.differs("claim "+line.Claim, encode(want), "its commits say")
 }
 
-// headerHolds compares the header with the books and the sale's log, and reports whether claims can
+// compareHeader compares the header with the books and the sale's log, and reports whether claims can
 // be compared with these.
-func (x *fileAudit) headerHolds(states []*ledger.State) bool {
+func (x *fileAudit) compareHeader() bool {
 	h := x.header
-	x.of = ofSale{sale: x.sale}
+	x.name = h.Sale
 	if h.Redacted {
-		x.of.redact = new(redaction)
+		x.redact = new(redaction)
 	}
-	if err := x.ofLog(states); err != nil {
+	if err := x.ofLog(); err != nil {
 		x.Problem("%v", err)
 		return false
 	}
-	x.of.draw.Cut(ledger.DrawShards(states))
-	x.Entries(x.of.draw.Trees())
+	if x.draw != nil {
+		x.Entries(x.draw.Record.Shards)
+	}
 	if x.damaged(-1) {
 		return true
 	}
-	want := x.of.header(h.Sale, h.UID, states)
+	want := x.contents.header()
 	want.Roots = h.Roots // account has compared them
 	if p := want.Packets; p != nil {
-		if x.of.lacksSeed() && h.Packets != nil {
+		if x.lacksSeed() && h.Packets != nil {
 			p.Granted, p.Refund, p.Commitment = h.Packets.Granted, h.Packets.Refund, h.Packets.Commitment
 		}
 		// While a sale begins, shards may not have applied the generation with their packets yet.
 		// Limits add up rather than counts: a transfer received and not yet acknowledged is in the counts of two shards.
 		limit := int64(0)
-		for _, s := range states {
+		for _, s := range x.shards {
 			limit += s.Limit
 		}
-		began := !slices.ContainsFunc(states, func(s *ledger.State) bool { return s.Generation == 0 })
-		if began && limit != x.of.packets.Packets {
+		began := !slices.ContainsFunc(x.shards, func(s *ledger.State) bool { return s.Generation == 0 })
+		if began && limit != x.packets.Packets {
 			x.at("there are to be %d packets, and the commits have another number of units", p.Packets)
 		}
 	}
@@ -303,29 +277,29 @@ func (x *fileAudit) headerHolds(states []*ledger.State) bool {
 // ofLog reads, from the sale's log and that of its units, the data that header and claims are
 // compared with. While packets may still be given the file lacks their seed, and the amount of
 // each is unknown.
-func (x *fileAudit) ofLog(states []*ledger.State) error {
+func (x *fileAudit) ofLog() error {
 	red, err := ledger.DeclaredRedPacket(x.sale)
 	if err == nil {
-		x.of.draw, err = ledger.DrawResultOf(x.sale)
+		x.draw, err = ledger.NewDrawResult(x.sale, ledger.DrawShards(x.shards), nil)
 	}
 	if err != nil {
 		return err
 	}
-	x.of.units = x.header.UnitsLog
+	x.units = x.header.UnitsLog
 	if x.payloads != nil && x.header.UnitsLog != nil {
-		x.of.units = x.payloads.Part(x.added())
+		x.units = x.payloads.Part(x.added())
 	}
 	if red == nil {
 		return nil
 	}
-	x.of.packets = red
-	if len(red.Seed) == 0 && (!over(states) || x.damaged(-1)) {
+	x.packets = red
+	if len(red.Seed) == 0 && (!over(x.shards) || x.damaged(-1)) {
 		x.SameRedPacket(x.sale, red)
 		return nil
 	}
 	x.RedPacket(x.sale)
 	if red.Validate() == nil { // else RedPacket has reported it
-		x.of.dealt = red.Deal()
+		x.dealt = red.Deal()
 	}
 	return nil
 }
@@ -334,22 +308,10 @@ func (x *fileAudit) sealed() bool {
 	return !slices.ContainsFunc(x.shards, func(s *ledger.State) bool { return !s.Sealed() })
 }
 
-func (x *fileAudit) verifier() *draw.Verifier {
-	if x.header.Draw == nil {
-		return nil
-	}
-	v, err := draw.NewVerifier(x.Sale, x.UID, *x.header.Draw, draw.Options{})
-	if err != nil {
-		x.Problem("line 1: %v", err)
-		return nil
-	}
-	return v
-}
-
 // unproven returns what the file alone cannot prove.
 func (x *fileAudit) unproven() (all []string) {
 	all = append(all, "that the file as a whole is genuine: compare its SHA-256 with that of 'salectl history' after destroy, or that of a live export with its manifest")
-	if x.of.lacksSeed() {
+	if x.lacksSeed() {
 		const left = "the seed is left out while packets may still be given"
 		all = append(all, "the amount of each packet, and the content of the commitment: "+left,
 			"the parts of the first generation that the shards do not repeat: "+left+", so the bytes of the commit differ from the hashed ones")

@@ -186,8 +186,8 @@ func (x *fileAudit) endLogs() {
 	}
 }
 
-// units checks that the units stored are those that the sale's log has planned.
-func (x *fileAudit) units() {
+// checkUnits checks that the units stored are those that the sale's log has planned.
+func (x *fileAudit) checkUnits() {
 	if x.sale.Newest().GetUnits() == nil {
 		return
 	}

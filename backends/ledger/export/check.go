@@ -8,16 +8,15 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
-	"salectl/backends/ledger/payload"
 )
 
-// Check compares an export with the output of Write for shards in their folded state, byte for
-// byte. ErrCorrupt means that the export was altered or extended since it was written, or that a
-// log is not what was folded from it; io.ErrUnexpectedEOF means that the export ends too early.
-// Check keeps only a part of the export in memory.
-func Check(ctx context.Context, logs ledger.Logs, from io.Reader, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader) error {
-	compared := comparison{from: from, line: 1}
-	if err := Write(ctx, logs, sale, log, shards, payloads, &compared); err != nil {
+// Check compares an export with the output of Write, byte for byte. ErrCorrupt means that the export
+// was altered or extended since it was written, or that a log is not what was folded from it;
+// io.ErrUnexpectedEOF means that the export ends too early. Check reads the payloads again, and keeps
+// only a part of the export in memory.
+func (s Sale) Check(ctx context.Context, from io.Reader) error {
+	s.Payloads = s.Payloads.Fresh()
+	if err := s.Write(ctx, &comparison{from: from, line: 1}); err != nil {
 		return err
 	}
 	switch _, err := io.ReadFull(from, make([]byte, 1)); {

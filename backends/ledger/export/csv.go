@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"salectl/backends/ledger"
 )
 
 // csvColumns are the columns of WriteCSV.
@@ -21,8 +19,8 @@ var csvColumns = []string{
 // RFC 4180, with a header row after a byte order mark, without which spreadsheets misread UTF-8.
 // The table proves nothing, and has neither keys of requests nor payloads of units. Ids, and texts
 // that others have chosen, are escaped by safe.
-func WriteCSV(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, f Filter, to io.Writer) error {
-	x, err := readOfSale(ctx, logs, log)
+func (s Sale) WriteCSV(ctx context.Context, f Filter, to io.Writer) error {
+	x, err := s.contents(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,22 +32,16 @@ func WriteCSV(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sa
 	if err := w.Write(csvColumns); err != nil {
 		return err
 	}
-	for shard, s := range shards {
-		for i := range s.Claims() {
-			c := s.Claim(i)
-			if !f.matches(c) {
-				continue
-			}
-			if err := w.Write(csvRow(x.claimLine(sale, shard, c), x)); err != nil {
-				return err
-			}
+	for shard, c := range claims(s.Shards, f) {
+		if err := w.Write(x.csvRow(x.claimLine(shard, c))); err != nil {
+			return err
 		}
 	}
 	w.Flush()
 	return w.Error()
 }
 
-func csvRow(c Claim, x *ofSale) []string {
+func (x *contents) csvRow(c Claim) []string {
 	units := make([]string, len(c.Units))
 	for i, unit := range c.Units {
 		units[i] = strconv.FormatInt(unit, 10)

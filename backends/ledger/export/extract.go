@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
-	"salectl/backends/ledger/payload"
 )
 
 // KindExtract is the field kind of an extract's header.
@@ -64,35 +63,31 @@ type ExtractOf struct {
 
 // Find returns the claims that match f, by shard and in the order of their acceptance, as
 // lines of an export. The amounts of red packets are from the sale's own log.
-func Find(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, f Filter) ([]Claim, error) {
-	x, err := readOfSale(ctx, logs, log)
+func (s Sale) Find(ctx context.Context, f Filter) ([]Claim, error) {
+	x, err := s.contents(ctx)
 	if err != nil {
 		return nil, err
 	}
 	found := []Claim{}
-	for shard, s := range shards {
-		for i := range s.Claims() {
-			if c := s.Claim(i); f.matches(c) {
-				line, err := x.claim(ctx, payloads, sale, shard, c)
-				if err != nil {
-					return nil, err
-				}
-				found = append(found, line)
-			}
+	for shard, c := range claims(s.Shards, f) {
+		line, err := x.claim(ctx, s.Payloads, shard, c)
+		if err != nil {
+			return nil, err
 		}
+		found = append(found, line)
 	}
 	return found, nil
 }
 
-// WriteExtract writes an extract of the shards in their folded state.
-func WriteExtract(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, f Filter, to io.Writer) error {
-	found, err := Find(ctx, logs, sale, log, shards, payloads, f)
+// WriteExtract writes an extract.
+func (s Sale) WriteExtract(ctx context.Context, f Filter, to io.Writer) error {
+	found, err := s.Find(ctx, f)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
-	if err := lines.Encode(ExtractHeader{Format, KindExtract, ExtractOf{sale, log.UID()}, f, len(found)}); err != nil {
+	if err := lines.Encode(ExtractHeader{Format, KindExtract, ExtractOf{s.Name, s.Log.UID()}, f, len(found)}); err != nil {
 		return err
 	}
 	for i := range found {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/payload"
 )
@@ -37,15 +36,13 @@ func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`
 
 type fileAudit struct {
 	*audit.Recount
+	contents // by the commits; sale is nil if its log cannot be trusted
 	lineReader
 	number int // of the last line read
 	header Header
-	shards []*ledger.State
-	of     ofSale
 	worth  int64
 
 	logs     []*auditedLog // of the shards, then the sale's own, and that of its units if the header names it
-	sale     *ledger.Sale  // nil: its log cannot be trusted
 	payloads *payload.Log  // nil: that log cannot be trusted
 	entries  [][]byte      // of the log of units
 	reader   *payload.Reader

@@ -9,7 +9,6 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
 
@@ -28,17 +27,6 @@ func addedTo(sale *ledger.Sale, shards []*ledger.State) []ledger.Added {
 	return sale.AddedBy(min(max(ledger.NewestGeneration(shards), 1), sale.Generation()))
 }
 
-// readUnits determines the part of the units' log to export. A redacted export omits secret
-// units even in encrypted form.
-func (x *ofSale) readUnits(ctx context.Context, payloads *payload.Reader, shards []*ledger.State) error {
-	if payloads == nil || x.redact != nil && payloads.Secret() {
-		return nil
-	}
-	part, err := payloads.Part(ctx, addedTo(x.sale, shards))
-	x.units = part
-	return err
-}
-
 // writtenLog is a log of an export.
 type writtenLog struct {
 	line Commit // with the field that names the log
@@ -49,8 +37,8 @@ type writtenLog struct {
 }
 
 // logs returns the logs of an export with header h.
-func (x *ofSale) logs(h Header, shards []*ledger.State) (all []writtenLog) {
-	for i, s := range shards {
+func (x *contents) logs(h Header) (all []writtenLog) {
+	for i, s := range x.shards {
 		log := writtenLog{Commit{Shard: &i}, ledger.NewTail(s.Log()), s.Next(), s.Root(), nil}
 		if x.redact != nil {
 			log.omit = x.redact.commit

@@ -16,23 +16,23 @@ type Packets struct {
 	Seed    []byte `json:"seed,omitempty"` // base64, 32 bytes; left out while a packet may still be given
 }
 
-// packetsHeader returns the part of the header for shards in their folded state, nil if the units are
-// not packets. If x.dealt is nil, the amount granted is unknown and Granted is 0.
-func (x *ofSale) packetsHeader(shards []*ledger.State) *Packets {
+// packetsHeader returns the part of the header; nil: the units are not packets. If x.dealt is nil, the
+// amount granted is unknown and Granted is 0.
+func (x *contents) packetsHeader() *Packets {
 	p := x.packets
 	if p == nil {
 		return nil
 	}
 	granted := int64(0)
-	for _, s := range shards {
-		for i := range s.Claims() {
-			if c := s.Claim(i); x.dealt != nil && (c.State == ledger.StateSold || c.State == ledger.StateHeld) {
+	if x.dealt != nil {
+		for _, c := range claims(x.shards, Filter{}) {
+			if c.State == ledger.StateSold || c.State == ledger.StateHeld {
 				granted += x.dealt.Sum(c.Units...)
 			}
 		}
 	}
 	h := &Packets{PacketsStatus: p.Status(), Granted: p.Format(granted), Refund: p.Format(p.Total - granted)}
-	if over(shards) { // before, the seed reveals the amounts of packets that no user has yet
+	if over(x.shards) { // before, the seed reveals the amounts of packets that no user has yet
 		h.Seed = p.Seed
 	}
 	return h
@@ -40,10 +40,10 @@ func (x *ofSale) packetsHeader(shards []*ledger.State) *Packets {
 
 // lacksSeed reports whether the units are packets whose amounts are unknown, since the file lacks their
 // seed.
-func (x *ofSale) lacksSeed() bool { return x.packets != nil && x.dealt == nil }
+func (x *contents) lacksSeed() bool { return x.packets != nil && x.dealt == nil }
 
 // amounts returns the amounts of a claim's units, in their order; nil if they are unknown.
-func (x *ofSale) amounts(units []int64) (all []string) {
+func (x *contents) amounts(units []int64) (all []string) {
 	if x.dealt == nil {
 		return nil
 	}

@@ -2,12 +2,12 @@
 //
 // An export is NDJSON: a header, a line for each claim, a line for each commit of the shards, and
 // at last the commits of the sale's own log and of the log of its units. Nothing in it depends on
-// when or where it was written, so two exports of one sealed sale are the same bytes. Write takes
+// when or where it was written, so two exports of one sealed sale are the same bytes. Sale.Write takes
 // shards in their folded state (ledger.LoadShards) and reads their commits again: ErrCorrupt means
-// that these differ from those that were folded. WriteRedacted omits what only the owner of a sale
-// may have. WriteCSV and WriteExtract write parts, which prove nothing.
+// that these differ from those that were folded. WriteCSV and WriteExtract write parts, which prove
+// nothing.
 //
-// Check compares an export with the ledger that it was written from, before that is deleted. Audit
+// Sale.Check compares an export with the ledger that it was written from, before that is deleted. Audit
 // has the file alone: it recounts the commits by package audit, and compares the header and the
 // lines of the claims with the result. It reports what such a file cannot prove.
 //
@@ -25,6 +25,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 	"unicode/utf8"
 
@@ -133,94 +134,133 @@ type Commit struct {
 	Hash *ledger.Hash `json:"hash,omitempty"`
 }
 
-// NewHeader returns the first line of an export of the shards in their folded state,
-// without the data of the sale's own log.
-func NewHeader(sale string, uid string, shards []*ledger.State) Header {
-	h := Header{Format: Format, Kind: Kind, Sale: sale, UID: uid}
-	for _, s := range shards {
-		h.Roots = append(h.Roots, s.Root())
-		h.Counts.Slots += s.Next()
-		h.Counts.Claims += int64(s.Claims())
-		h.Counts.Sold += s.Sold
-		h.Counts.Held += s.Held
-		h.Counts.Available += s.Available
-		h.Counts.InFlight += s.InFlight
-		h.Counts.Outcomes.Add(s.Outcomes)
-	}
-	h.Counts.Shards = len(shards)
-	return h
+// Sale is a sale to export.
+type Sale struct {
+	Name     string
+	Log      *ledger.Sale    // the sale's own log, with every generation that the shards have
+	Shards   []*ledger.State // all of one cut
+	Logs     ledger.Logs     // with the commits that were folded
+	Payloads *payload.Reader // of the units; nil: they are numbers
+	Redacted bool            // Write omits what only the owner of the sale may have, see redaction
 }
 
-// Write writes an export of the shards and the sale's own log in their folded state. It reads the
-// commits again, which must hash to the same roots. log must have every generation that the shards
-// have. payloads reads what the units are; it is nil if they are numbers.
-func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
-	x, err := readOfSale(ctx, logs, log)
-	if err != nil {
+// Write writes an export. It reads the commits again, which must hash to the roots of the shards. A
+// redacted draw is ErrDrawRedacted.
+func (s Sale) Write(ctx context.Context, to io.Writer) error {
+	x, err := s.contents(ctx)
+	switch {
+	case err != nil:
 		return err
-	}
-	return x.write(ctx, logs, sale, log.UID(), shards, payloads, to)
-}
-
-// WriteRedacted is like Write, without the keys of requests and other data of the owner, see
-// redaction. A draw is ErrDrawRedacted.
-func WriteRedacted(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
-	x, err := readOfSale(ctx, logs, log)
-	if err != nil {
-		return err
-	}
-	if x.draw != nil {
+	case s.Redacted && x.draw != nil:
 		return ErrDrawRedacted
+	case s.Redacted:
+		x.redact = &redaction{uid: s.Log.UID(), secret: s.Payloads.Secret()}
 	}
-	x.redact = &redaction{uid: log.UID(), secret: payloads.Secret()}
-	return x.write(ctx, logs, sale, log.UID(), shards, payloads, to)
-}
-
-func (x *ofSale) write(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
-	x.draw.Cut(ledger.DrawShards(shards))
-	if err := x.readUnits(ctx, payloads, shards); err != nil {
-		return err
+	if s.Payloads != nil && (x.redact == nil || !x.redact.secret) {
+		if x.units, err = s.Payloads.Part(ctx, addedTo(s.Log, s.Shards)); err != nil {
+			return err
+		}
 	}
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
-	header := x.header(sale, uid, shards)
+	header := x.header()
 	if err := lines.Encode(header); err != nil {
 		return err
 	}
-	for shard, s := range shards {
-		for i := range s.Claims() {
-			line, err := x.claim(ctx, payloads, sale, shard, s.Claim(i))
-			if err != nil {
-				return err
-			}
-			x.redact.claim(&line)
-			if err := lines.Encode(line); err != nil {
-				return err
-			}
+	for shard, c := range claims(s.Shards, Filter{}) {
+		line, err := x.claim(ctx, s.Payloads, shard, c)
+		if err != nil {
+			return err
+		}
+		x.redact.claim(&line)
+		if err := lines.Encode(line); err != nil {
+			return err
 		}
 	}
-	for _, log := range x.logs(header, shards) {
-		if err := log.write(ctx, logs, lines); err != nil {
+	for _, log := range x.logs(header) {
+		if err := log.write(ctx, s.Logs, lines); err != nil {
 			return err
 		}
 	}
 	return w.Flush()
 }
 
-// header returns the first line for the shards in their folded state.
-func (x *ofSale) header(sale, uid string, shards []*ledger.State) Header {
-	h := NewHeader(sale, uid, shards)
-	h.Redacted = x.redact != nil
-	if h.UnitsLog = x.units; x.sale != nil {
-		h.SaleLog = x.sale.Part(ledger.NewestGeneration(shards))
+// claims returns the claims that match f, with their shards, in the order of an export.
+func claims(shards []*ledger.State, f Filter) iter.Seq2[int, ledger.Claim] {
+	return func(yield func(int, ledger.Claim) bool) {
+		for shard, s := range shards {
+			for i := range s.Claims() {
+				if c := s.Claim(i); f.matches(c) && !yield(shard, c) {
+					return
+				}
+			}
+		}
 	}
-	h.Packets, h.Draw = x.packetsHeader(shards), x.draw.Record(ledger.DrawShards(shards))
+}
+
+// contents are the data that the header and the lines of claims are derived from.
+type contents struct {
+	name    string
+	sale    *ledger.Sale
+	shards  []*ledger.State
+	units   *ledger.LogPart    // nil: the units are numbers, or their payloads are omitted
+	packets *ledger.RedPacket  // nil: units are no packets of money
+	dealt   *spec.Packets      // the packets; nil: units are no packets, or the file lacks their seed
+	draw    *ledger.DrawResult // nil: the sale is no draw
+	redact  *redaction         // nil: nothing is redacted
+}
+
+// contents returns the contents, except for units and redact. It reads the heads of a draw's shards.
+func (s Sale) contents(ctx context.Context) (*contents, error) {
+	x := &contents{name: s.Name, sale: s.Log, shards: s.Shards}
+	var err error
+	if x.packets, err = ledger.RedPacketOf(s.Log); err != nil {
+		return nil, err
+	}
+	if x.packets != nil {
+		x.dealt = x.packets.Deal()
+	}
+	heads, err := ledger.ReadDrawHeads(ctx, s.Logs, s.Log)
+	if err == nil {
+		x.draw, err = ledger.NewDrawResult(s.Log, ledger.DrawShards(s.Shards), heads)
+	}
+	return x, err
+}
+
+// CountsOf returns the sums over shards.
+func CountsOf(shards []*ledger.State) (c Counts) {
+	c.Shards = len(shards)
+	for _, s := range shards {
+		c.Slots += s.Next()
+		c.Claims += int64(s.Claims())
+		c.Sold += s.Sold
+		c.Held += s.Held
+		c.Available += s.Available
+		c.InFlight += s.InFlight
+		c.Outcomes.Add(s.Outcomes)
+	}
+	return c
+}
+
+// header returns the first line.
+func (x *contents) header() Header {
+	h := Header{
+		Format: Format, Kind: Kind, Sale: x.name, UID: x.sale.UID(), Counts: CountsOf(x.shards),
+		SaleLog: x.sale.Part(ledger.NewestGeneration(x.shards)), UnitsLog: x.units, Redacted: x.redact != nil,
+		Packets: x.packetsHeader(),
+	}
+	for _, s := range x.shards {
+		h.Roots = append(h.Roots, s.Root())
+	}
+	if x.draw != nil {
+		h.Draw = &x.draw.Record
+	}
 	return h
 }
 
 // claim returns the line of a claim, with the payloads of its units.
-func (x *ofSale) claim(ctx context.Context, payloads *payload.Reader, sale string, shard int, c ledger.Claim) (Claim, error) {
-	line := x.claimLine(sale, shard, c)
+func (x *contents) claim(ctx context.Context, payloads *payload.Reader, shard int, c ledger.Claim) (Claim, error) {
+	line := x.claimLine(shard, c)
 	values, err := payloads.OfClaim(ctx, c)
 	if err != nil {
 		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
@@ -231,9 +271,9 @@ func (x *ofSale) claim(ctx context.Context, payloads *payload.Reader, sale strin
 	return line, nil
 }
 
-func (x *ofSale) claimLine(sale string, shard int, c ledger.Claim) Claim {
+func (x *contents) claimLine(shard int, c ledger.Claim) Claim {
 	line := Claim{
-		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: x.amounts(c.Units),
+		Claim: c.ID(shard), Sale: x.name, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: x.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
 		Settlement: Settlement{
 			HeldUntil: ledger.FormatTime(c.HeldUntilUs), SettledAt: ledger.FormatTime(c.SettledUs),
@@ -268,30 +308,4 @@ func lineEncoder(to io.Writer) *json.Encoder {
 	lines := json.NewEncoder(to)
 	lines.SetEscapeHTML(false)
 	return lines
-}
-
-// ofSale is what an export needs of the sale's own log, and of that of its units.
-type ofSale struct {
-	sale    *ledger.Sale
-	units   *ledger.LogPart    // nil: the units are numbers, or their payloads are omitted
-	packets *ledger.RedPacket  // nil: units are no packets of money
-	dealt   *spec.Packets      // the packets; nil: units are no packets, or the file lacks their seed
-	draw    *ledger.DrawResult // nil: the sale is no draw
-	redact  *redaction         // nil: nothing is redacted
-}
-
-// readOfSale reads from the sale's own log, and the heads of a draw's shards, what an export needs.
-func readOfSale(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (*ofSale, error) {
-	packets, err := ledger.RedPacketOf(sale)
-	if err != nil {
-		return nil, err
-	}
-	x := &ofSale{sale: sale, packets: packets}
-	if packets != nil {
-		x.dealt = packets.Deal()
-	}
-	if x.draw, err = ledger.DrawResultOf(sale); x.draw != nil {
-		err = x.draw.ReadHeads(ctx, logs, sale)
-	}
-	return x, err
 }

@@ -70,6 +70,27 @@ func NewReaderOf(logs ledger.Logs, log *Log, key *units.Key) *Reader {
 	}
 }
 
+// NewReaderOfSale returns a reader of the payloads of a sale's present run, as far as the sale's log was
+// read; nil if the units are numbers.
+func NewReaderOfSale(logs ledger.Logs, sale *ledger.Sale, key *units.Key) *Reader {
+	if len(sale.Newest().GetUnits()) == 0 {
+		return nil
+	}
+	r := NewReader(logs, sale.UID(), key)
+	r.Follow(sale.Added())
+	return r
+}
+
+// Fresh returns a reader of the same payloads that has read nothing yet; nil for nil.
+func (r *Reader) Fresh() *Reader {
+	if r == nil {
+		return nil
+	}
+	fresh := NewReaderOf(r.logs, NewLog(r.fold.Log()), r.key)
+	fresh.Follow(r.added)
+	return fresh
+}
+
 // Fields is the payload of one unit.
 type Fields struct {
 	Columns []string // names of the columns
