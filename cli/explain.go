@@ -88,7 +88,7 @@ func (p *program) explain(ctx context.Context, sale spec.Sale, o explainOptions)
 		now = o.at
 	}
 	in := &rules.Input{
-		User: user, Claim: rules.Claim{Quantity: o.quantity, Key: o.key, At: now}, Sale: rules.SaleOf(sale),
+		User: user, Claim: rules.Claim{Quantity: o.quantity, Key: o.key, At: now}, Sale: &sale,
 		Now: now,
 	}
 	return newExplanation(sale, set, in), nil

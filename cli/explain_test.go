@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"cel.dev/cel-go/common/types"
+
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -52,10 +54,7 @@ const ringRules = `
 func TestExplainHistory(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	c, path := explaining(t, ringRules, func(s *rules.Schema) known {
-		ada, err := s.New("ada", []rules.Value{rules.IntOf(17)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ada := s.Known("ada", []rules.Value{types.Int(17)})
 		return known{users: map[string]rules.Attributes{"ada": ada.WithHistory([]rules.Purchase{
 			{Sale: "spring", Run: "1f", Units: 1, At: noon.AddDate(0, -6, 0)}, {Sale: "summer", Run: "2f", Units: 2, At: noon.AddDate(0, -3, 0)},
 		})}}

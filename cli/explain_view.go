@@ -84,7 +84,7 @@ func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 			x.From = "HBase table " + u.Table.Table
 		}
 		for _, a := range u.Attributes {
-			x.Attributes = append(x.Attributes, rules.NamedValue{Name: a.Name, Value: user.Value(a.Name).String()})
+			x.Attributes = append(x.Attributes, rules.NamedValue{Name: a.Name, Value: rules.Show(user.Value(a.Name))})
 		}
 	}
 	if err := user.Err(); err != nil {

@@ -13,7 +13,7 @@ import (
 // rehearsedRules evaluates the rules of a copy for the judge of its rehearsal.
 type rehearsedRules struct {
 	set   *rules.Set
-	sale  rules.Sale
+	sale  *spec.Sale
 	names []string // users of the sale; nil: buyers have generated names
 	known map[string]rules.Attributes
 }
@@ -44,7 +44,7 @@ func (c *copied) rehearsedRules(ctx context.Context, buyers int) (r *rehearsedRu
 	if set == nil || err != nil {
 		return nil, err
 	}
-	r = &rehearsedRules{set: set, sale: rules.SaleOf(c.sale), known: map[string]rules.Attributes{}}
+	r = &rehearsedRules{set: set, sale: &c.sale, known: map[string]rules.Attributes{}}
 	var ids []string
 	if c.sale.Users != nil {
 		file, err := rules.OpenFile(c.sale.Users.File, set.Schema())

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"cel.dev/cel-go/common/types"
+
 	"salectl/api"
 	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -159,10 +161,7 @@ func BenchmarkLookups(b *testing.B) {
 	store := sourceFunc(func(ids []string) (all []rules.Attributes) {
 		time.Sleep(5 * time.Millisecond) // that the store takes is what is measured
 		for _, id := range ids {
-			u, err := schema.New(id, []rules.Value{rules.IntOf(1)})
-			if err != nil {
-				b.Error(err)
-			}
+			u := schema.Known(id, []rules.Value{types.Int(1)})
 			all = append(all, u)
 		}
 		return all

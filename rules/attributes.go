@@ -3,12 +3,39 @@ package rules
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"unique"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"salectl/spec"
 )
+
+// Schema lists the attributes of users. It is immutable.
+type Schema struct {
+	attributes spec.Attributes
+	same       unique.Handle[string] // equal for schemas of the same attributes in the same order
+}
+
+// NewSchema returns the schema of attributes that spec has checked. It retains them.
+func NewSchema(attributes ...spec.Attribute) *Schema {
+	return &Schema{attributes, unique.Make(fmt.Sprintf("%q", attributes))}
+}
+
+// Attributes returns the declared attributes, which must not be changed.
+func (s *Schema) Attributes() spec.Attributes { return s.attributes }
+
+// SchemaFor returns the schema of the users of a sale.
+func SchemaFor(s spec.Sale) *Schema {
+	if s.Users == nil {
+		return noAttributes
+	}
+	return NewSchema(s.Users.Attributes...)
+}
+
+// noAttributes is the schema of a declaration without attributes.
+var noAttributes = NewSchema()
 
 // Attributes are the attributes of one user. They are immutable and may be shared. The zero
 // Attributes belongs to no user: no rule that reads an attribute of it can be evaluated.
@@ -42,34 +69,14 @@ type Digest [sha256.Size]byte
 // String returns the digest in hex.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// New returns the attributes of a known user, with one value for each attribute of the schema in
-// its order. The error names the attribute, the fault and the remedy.
-func (s *Schema) New(id string, values []Value) (Attributes, error) {
-	if err := checkID(id); err != nil {
-		return Attributes{}, err
-	}
-	if len(values) != len(s.attributes) {
-		return Attributes{}, fmt.Errorf("user %q has %d values for %d attributes", id, len(values), len(s.attributes))
-	}
-	for i, v := range values {
-		a := s.attributes[i]
-		if !v.Present() {
-			continue
-		}
-		if v.kind != a.Type {
-			return Attributes{}, fmt.Errorf("user %q: %s is declared as %s and is of type %s", id, a.Name, a.Type, v.kind)
-		}
-		if err := v.check(); err != nil {
-			return Attributes{}, fmt.Errorf("user %q: %s %w", id, a.Name, err)
-		}
-	}
-	return s.trusted(id, true, values), nil
-}
+// Known returns the attributes of a user with an entry in the source: one value for each attribute of
+// the schema, in its order and of its type, as ParseValue returns it. It retains values.
+func (s *Schema) Known(id string, values []Value) Attributes { return s.user(id, true, values) }
 
 // Unknown returns the attributes of a user without an entry in the source: user.known is false and
 // all attributes are missing.
 func (s *Schema) Unknown(id string) Attributes {
-	return s.trusted(id, false, make([]Value, len(s.attributes)))
+	return s.user(id, false, make([]Value, len(s.attributes)))
 }
 
 // Unreadable returns the attributes of a user whose entry does not fit the schema. Such a user satisfies
@@ -81,33 +88,18 @@ func (s *Schema) Unreadable(id string, err error) Attributes {
 	return a
 }
 
-// trusted is New for checked values. It retains values.
-func (s *Schema) trusted(id string, known bool, values []Value) Attributes {
+func (s *Schema) user(id string, known bool, values []Value) Attributes {
 	r := &record{schema: s, id: id, boxed: types.String(id), known: known, values: values}
 	r.digest = sha256.Sum256(r.canonical(nil))
 	return Attributes{r}
 }
 
-func checkID(id string) error {
-	if id == "" {
-		return errors.New("a user has no id")
-	}
-	if err := checkText(id); err != nil {
-		return fmt.Errorf("the user id %s %w", quoted(id), err)
-	}
-	return nil
-}
-
-// canonical appends the id, whether the user is known, and the name, type and value of each
-// attribute in the order of the names.
+// canonical appends the id, whether the user is known, and the name, type and value of each attribute.
 func (r *record) canonical(b []byte) []byte {
 	b = append(b, "salectl.attributes.v1\x00"...)
-	b = appendText(b, r.id)
-	b = BoolOf(r.known).canonical(b)
-	for _, i := range r.schema.sorted {
-		b = appendText(b, r.schema.attributes[i].Name)
-		b = append(b, byte(r.schema.attributes[i].Type))
-		b = r.values[i].canonical(b)
+	b = canonical(appendText(b, r.id), types.Bool(r.known))
+	for i, a := range r.schema.attributes {
+		b = canonical(appendText(appendText(b, a.Name), a.Type), r.values[i])
 	}
 	return b
 }
@@ -121,18 +113,25 @@ func (a Attributes) Known() bool { return a.record().known }
 // Err returns the error of reading the values, or nil.
 func (a Attributes) Err() error { return a.record().err }
 
-// Digest identifies the user and all values. It depends neither on the order of declared attributes
-// nor on the notation of values. The zero Attributes has the zero digest.
+// Digest identifies the user and all values. It does not depend on the notation of values. The zero
+// Attributes has the zero digest.
 func (a Attributes) Digest() Digest { return a.record().digest }
 
 // Value returns the value of an attribute. It is missing if there is none or the schema lacks the
 // attribute.
 func (a Attributes) Value(name string) Value {
+	v, _ := a.value(name)
+	return v
+}
+
+func (a Attributes) value(name string) (v Value, kind string) {
 	r := a.record()
-	if i, ok := r.schema.index[name]; ok {
-		return r.values[i]
+	for i, a := range r.schema.attributes {
+		if a.Name == name {
+			return r.values[i], a.Type
+		}
 	}
-	return Value{}
+	return nil, ""
 }
 
 // at returns the value of attribute i of a schema. Rules may be newer than the schema of the user;
@@ -141,8 +140,8 @@ func (a Attributes) at(s *Schema, i int) Value {
 	if r := a.record(); r.schema == s || r.schema.same == s.same {
 		return r.values[i]
 	}
-	if v := a.Value(s.attributes[i].Name); v.kind == s.attributes[i].Type {
+	if v, kind := a.value(s.attributes[i].Name); kind == s.attributes[i].Type {
 		return v
 	}
-	return Value{}
+	return nil
 }

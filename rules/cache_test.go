@@ -11,7 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cel.dev/cel-go/common/types"
+
 	"salectl/backends/clock"
+	"salectl/spec"
 )
 
 // source is Users whose answers and delays a test decides. A user is known unless
@@ -39,10 +42,7 @@ func (s *source) Lookup(ctx context.Context, ids []string) ([]Attributes, error)
 			all = append(all, levels.Unknown(id))
 			continue
 		}
-		user, err := levels.New(id, []Value{IntOf(level)})
-		if err != nil {
-			return nil, err
-		}
+		user := levels.Known(id, []Value{types.Int(level)})
 		all = append(all, user)
 	}
 	return all, nil
@@ -55,7 +55,7 @@ func (s *source) calls() string {
 	return fmt.Sprint(s.asked)
 }
 
-var levels = NewSchema(Attribute{"level", Int})
+var levels = NewSchema(spec.Attribute{Name: "level", Type: spec.TypeInt})
 
 // cacheOf keeps three users for a minute and asks for two at a time.
 func cacheOf(t testing.TB, s Users) *Cache {
@@ -78,7 +78,7 @@ func found(ctx context.Context, c *Cache, ids ...string) string {
 		if a.ID() != ids[i] {
 			return "mixed up: " + a.ID()
 		}
-		text = append(text, a.ID()+"="+a.Value("level").String())
+		text = append(text, a.ID()+"="+Show(a.Value("level")))
 	}
 	return strings.Join(text, " ")
 }

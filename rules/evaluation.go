@@ -10,13 +10,15 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
+
+	"salectl/spec"
 )
 
 // Input is the input of a decision. Times may have any zone; rules see UTC.
 type Input struct {
 	User  Attributes // with at most MaxList purchases; ignored unless a rule uses them
 	Claim Claim
-	Sale  Sale
+	Sale  *spec.Sale
 	Now   time.Time
 }
 
@@ -25,15 +27,6 @@ type Claim struct {
 	Quantity int64
 	Key      string    // idempotency key of the request; empty: missing
 	At       time.Time // time of the request; zero: missing
-}
-
-// Sale is the declared sale.
-type Sale struct {
-	Name         string
-	Stock        int64
-	PerUserLimit int64
-	OpensAt      time.Time // zero: missing
-	ClosesAt     time.Time // zero: missing
 }
 
 // evaluation is the evaluation of one claim. It is not safe for concurrent use.

@@ -79,7 +79,7 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 	if _, err := s.Priority(in); err != nil {
 		p.Err, _ = errors.AsType[*PriorityError](err)
 	} else if val, err := e.evaluate(s.priority); err == nil {
-		p.Value = show(val)
+		p.Value = Show(val)
 	}
 	p.Cost = e.spent
 	p.Values = e.named(s.priority)
@@ -115,12 +115,12 @@ func (e *evaluation) named(x *expression) []NamedValue {
 func (e *evaluation) read(name string) string {
 	switch name {
 	case nowName:
-		return show(types.Timestamp{Time: e.in.Now.UTC()})
+		return Show(types.Timestamp{Time: e.in.Now.UTC()})
 	case historyName:
 		if err, ok := e.purchases().(*types.Err); ok {
 			return shown(nil, err)
 		}
-		return show(e.purchases())
+		return Show(e.purchases())
 	}
 	return shown(e.set.fields[name].get(e))
 }
@@ -132,5 +132,5 @@ func shown(val ref.Val, err error) string {
 	case val == nil:
 		return "missing"
 	}
-	return show(val)
+	return Show(val)
 }

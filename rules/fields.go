@@ -69,8 +69,8 @@ func newProvider(s *Schema, history bool) *provider {
 		{fieldKnown, types.BoolType, func(from any) (ref.Val, error) { return types.Bool(from.(*evaluation).in.User.Known()), nil }},
 	}
 	for i, a := range s.attributes {
-		user = append(user, field{a.Name, a.Type.cel(), func(from any) (ref.Val, error) {
-			return from.(*evaluation).in.User.at(s, i).val, nil
+		user = append(user, field{a.Name, celTypes[a.Type], func(from any) (ref.Val, error) {
+			return from.(*evaluation).in.User.at(s, i), nil
 		}})
 	}
 	names := []declared{
@@ -224,6 +224,11 @@ func (p *purchase) Value() any { return p }
 func (p *purchase) Equal(other ref.Val) ref.Val {
 	q, ok := other.(*purchase)
 	return types.Bool(ok && p.Sale == q.Sale && p.Units == q.Units && p.At.Equal(q.At))
+}
+
+// String returns the purchase for people.
+func (p *purchase) String() string {
+	return fmt.Sprintf("%d of %s at %s", p.Units, p.Sale, p.At.UTC().Format(time.RFC3339Nano))
 }
 
 // ConvertToNative implements ref.Val. It always fails.

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -122,16 +122,11 @@ func (r *fileReader) refuse(line, column int, remedy, message string, args ...an
 
 // user adds the user of a line, whose values are in r.values.
 func (r *fileReader) user(line, column int, id string) error {
-	err := checkID(id)
-	if claimed := api.CheckUser(id); err == nil && claimed != nil {
-		err = fmt.Errorf("the user id %s: %s", quoted(id), strings.TrimPrefix(claimed.Error(), "user: "))
+	if id == "" {
+		return r.refuse(line, column, "Give each user an id.", "a user has no id")
 	}
-	if err != nil {
-		remedy := "Correct it."
-		if id == "" {
-			remedy = "Give each user an id."
-		}
-		return r.refuse(line, column, remedy, "%s", err)
+	if err := api.CheckUser(id); err != nil {
+		return r.refuse(line, column, "Correct it.", "the user id %s: %s", quoted(id), strings.TrimPrefix(err.Error(), "user: "))
 	}
 	if r.table.full() {
 		return r.refuse(line, column, "Keep so many users in a database.", "the users need more than %d bytes of memory", maxTable)
@@ -186,8 +181,8 @@ func (r *fileReader) header(lines *csvfile.Reader) (columns []int, id int, err e
 	if id, err = lines.Column(fieldID); err != nil {
 		return nil, 0, err
 	}
-	for _, name := range r.table.schema.Names() {
-		column, err := lines.Column(name)
+	for _, a := range r.table.schema.attributes {
+		column, err := lines.Column(a.Name)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -210,7 +205,7 @@ func (r *fileReader) csvUser(record []string, columns []int, id int, lines *csvf
 }
 
 // remedyFor returns the remedy for a value of the wrong type.
-func remedyFor(a Attribute) string {
+func remedyFor(a spec.Attribute) string {
 	return fmt.Sprintf("Correct it, leave it empty if it is not known, or declare %s as another type than %s.", a.Name, a.Type)
 }
 
@@ -242,95 +237,32 @@ func (r *fileReader) ndjson(from *bufio.Reader) error {
 	return lines.Err()
 }
 
-// ndjsonUser reads a user. It reads single tokens, since a map would hide a duplicate key.
+// ndjsonUser reads the user of a line.
 func (r *fileReader) ndjsonUser(n int, line []byte) error {
-	clear(r.values)
 	if !utf8.Valid(line) {
 		return r.refuse(n, 1, "Save the file as UTF-8.", "the line is not UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber()
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	object, err := ParseJSON(line)
+	if err != nil {
+		column := 1
+		if m, ok := errors.AsType[*misread](err); ok {
+			column += int(m.at)
+		}
+		return r.refuse(n, column, "Write one JSON object a line, with each name once.", "%v", err)
+	}
+	fields, ok := object.(map[string]any)
+	if !ok {
 		return r.refuse(n, 1, `Write one object a line, such as {"id": "ada"}.`, "this is no JSON object")
 	}
-	id, seen := "", map[string]bool{}
-	for d.More() {
-		key, err := d.Token()
-		name, _ := key.(string)
-		at := int(d.InputOffset()) + 1
-		var raw json.RawMessage
-		if err == nil {
-			err = d.Decode(&raw)
-		}
-		if err != nil {
-			return r.refuse(n, at, "Correct it.", "this is no JSON: %v", err)
-		}
-		if seen[name] {
-			return r.refuse(n, at, "Keep one of them.", "%q is repeated", name)
-		}
-		seen[name] = true
-		if name == fieldID {
-			err = json.Unmarshal(raw, &id)
-			if err != nil {
-				return r.refuse(n, at, `Write it as a text, such as "4711".`, "the id is no text")
-			}
-			continue
-		}
-		i, ok := r.table.schema.index[name]
-		if !ok {
-			continue
-		}
-		if r.values[i], err = jsonValue(r.table.schema.attributes[i].Type, raw); err != nil {
-			return r.refuse(n, at, remedyFor(r.table.schema.attributes[i]), "%s: %s", name, err)
+	at := func(name string) int { return 1 + max(0, bytes.Index(line, strconv.AppendQuote(nil, name))) }
+	for i, a := range r.table.schema.attributes {
+		if r.values[i], err = jsonValue(a.Type, fields[a.Name]); err != nil {
+			return r.refuse(n, at(a.Name), remedyFor(a), "%s: %s", a.Name, err)
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return r.refuse(n, int(d.InputOffset())+1, "Correct it.", "this is no JSON: %v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return r.refuse(n, int(d.InputOffset())+1, "Write one object a line.", "data follows the object")
+	id, ok := fields[fieldID].(string)
+	if !ok && fields[fieldID] != nil {
+		return r.refuse(n, at(fieldID), `Write it as a text, such as "4711".`, "the id is no text")
 	}
 	return r.user(n, 1, id)
-}
-
-// jsonValue parses a value in JSON notation.
-func jsonValue(t Type, raw []byte) (Value, error) {
-	if string(raw) == "null" {
-		return Value{}, nil
-	}
-	wrong := fmt.Errorf("%s is no %s in JSON", oneLine(string(raw)), t)
-	var v Value
-	var text string
-	switch t {
-	case Strings:
-		var list []*string
-		if json.Unmarshal(raw, &list) != nil {
-			return Value{}, wrong
-		}
-		texts := make([]string, len(list))
-		for i, s := range list {
-			if s == nil {
-				return Value{}, wrong
-			}
-			texts[i] = *s
-		}
-		v = StringsOf(texts)
-	case String, Timestamp:
-		if json.Unmarshal(raw, &text) != nil || text == "" && t == Timestamp {
-			return Value{}, wrong
-		}
-		if t == Timestamp {
-			return ParseValue(t, text)
-		}
-		v = StringOf(text)
-	default:
-		if raw[0] == '"' {
-			return Value{}, wrong
-		}
-		return ParseValue(t, string(raw))
-	}
-	if err := v.check(); err != nil {
-		return Value{}, fmt.Errorf("%s %w", oneLine(string(raw)), err)
-	}
-	return v, nil
 }

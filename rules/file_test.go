@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"cel.dev/cel-go/common/types"
+
 	"salectl/spec"
 )
 
@@ -40,10 +42,10 @@ func TestOpenFile(t *testing.T) {
 `,
 	}
 	want := []Attributes{
-		mustNew(t, shopper, "eve", IntOf(-1), Value{}, DoubleOf(0), BoolOf(false), Value{}, StringsOf([]string{"a"})),
+		mustNew(t, shopper, "eve", types.Int(-1), nil, types.Double(0), types.Bool(false), nil, listOf([]string{"a"})),
 		shopper.Unknown("zoe"),
 		mustNew(t, shopper, "bob"),
-		mustNew(t, shopper, "ada", IntOf(5), StringOf("Wien, 1"), DoubleOf(3.5), BoolOf(true), TimestampOf(noon.AddDate(-1, 0, 0)), StringsOf([]string{"early", "gold"})),
+		mustNew(t, shopper, "ada", types.Int(5), types.String("Wien, 1"), types.Double(3.5), types.Bool(true), types.Timestamp{Time: noon.AddDate(-1, 0, 0)}, listOf([]string{"early", "gold"})),
 	}
 	for name, text := range files {
 		f, err := OpenFile(write(t, name, text), shopper)
@@ -84,7 +86,7 @@ func TestOpenFileManifest(t *testing.T) {
 }
 
 func TestOpenFileSaysWhatIsWrong(t *testing.T) {
-	level := NewSchema(Attribute{"level", Int}, Attribute{"vip", Bool})
+	level := NewSchema(spec.Attribute{Name: "level", Type: spec.TypeInt}, spec.Attribute{Name: "vip", Type: spec.TypeBool})
 	for _, c := range []struct{ name, text, want string }{
 		{"users.csv", "id,level,vip\nada,5,true\nbob,x,yes\nada,,\n,1,\n", `
 users.csv:3:5: level: "x" is no int; write digits such as 42, from -9223372036854775808 to 9223372036854775807
@@ -123,18 +125,18 @@ users.csv:2:13: this is no CSV: extraneous or missing " in quoted-field
 ["bob"]
 {"level": 3}
 `, `
-users.ndjson:1:22: level: "5" is no int in JSON
+users.ndjson:1:15: level: "5" is no int in JSON
   Correct it, leave it empty if it is not known, or declare level as another type than int.
-users.ndjson:2:22: level: "1.5" is no int; write digits such as 42, from -9223372036854775808 to 9223372036854775807
+users.ndjson:2:15: level: 1.5 is no int in JSON
   Correct it, leave it empty if it is not known, or declare level as another type than int.
-users.ndjson:3:6: the id is no text
+users.ndjson:3:2: the id is no text
   Write it as a text, such as "4711".
-users.ndjson:4:33: "vip" is repeated
-  Keep one of them.
-users.ndjson:5:13: this is no JSON: EOF
-  Correct it.
-users.ndjson:6:16: data follows the object
-  Write one object a line.
+users.ndjson:4:33: it has "vip" twice in one object
+  Write one JSON object a line, with each name once.
+users.ndjson:5:13: it is no JSON: unexpected EOF
+  Write one JSON object a line, with each name once.
+users.ndjson:6:14: it is no JSON: something follows the first value
+  Write one JSON object a line, with each name once.
 users.ndjson:7:1: this is no JSON object
   Write one object a line, such as {"id": "ada"}.
 users.ndjson:8:1: a user has no id
@@ -145,7 +147,7 @@ users.ndjson:1:1: the file is empty
   Write one user per line; without users write an empty line.
 `},
 		{"users.csv", "id;level;vip\nM\xfcller;5;true\n", `
-users.csv:2:1: the user id "M\xfcller" is not UTF-8; convert it
+users.csv:2:1: the user id "M\xfcller": must be UTF-8
   Correct it.
 `},
 		{"users.csv", "id,level,vip\n\"a\x00\",5,\n" + strings.Repeat("u", 256) + ",6,\n", `
@@ -188,12 +190,12 @@ func TestManyUsers(t *testing.T) {
 	table := newTable(levels)
 	const users = 10_000
 	for i := range users {
-		if !table.add(fmt.Sprint("u", i), []Value{IntOf(int64(i))}) || table.add("u0", make([]Value, 1)) {
+		if !table.add(fmt.Sprint("u", i), []Value{types.Int(int64(i))}) || table.add("u0", make([]Value, 1)) {
 			t.Fatal("u", i)
 		}
 	}
 	for i := range users {
-		if got := table.get(fmt.Sprint("u", i)).Value("level"); got != IntOf(int64(i)) {
+		if got := table.get(fmt.Sprint("u", i)).Value("level"); got != types.Int(int64(i)) {
 			t.Fatalf("u%d has level %s", i, got)
 		}
 	}
@@ -204,7 +206,7 @@ func TestManyUsers(t *testing.T) {
 
 // A file full of mistakes is not a screen full of messages.
 func TestOpenFileStopsAtSomeProblems(t *testing.T) {
-	_, err := OpenFile(write(t, "users.csv", "id,level\n"+strings.Repeat("a,x\n", 1000)), NewSchema(Attribute{"level", Int}))
+	_, err := OpenFile(write(t, "users.csv", "id,level\n"+strings.Repeat("a,x\n", 1000)), NewSchema(spec.Attribute{Name: "level", Type: spec.TypeInt}))
 	if n := len(spec.Problems(err)); n != maxFileProblems {
 		t.Errorf("%d problems", n)
 	}
@@ -232,7 +234,7 @@ func TestAFileIsCompact(t *testing.T) {
 		t.Errorf("%.1f bytes a user", each)
 	}
 	got, _ := f.Lookup(t.Context(), []string{"user-0099999", "user-0000000", "user-0100000"})
-	if !got[0].Known() || got[0].Value("level").String() != "9" || !got[1].Known() || got[2].Known() || len(f.table.places) != users {
+	if !got[0].Known() || Show(got[0].Value("level")) != "9" || !got[1].Known() || got[2].Known() || len(f.table.places) != users {
 		t.Errorf("%v, %d users", got, len(f.table.places))
 	}
 	runtime.KeepAlive(f)

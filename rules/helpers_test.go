@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"cel.dev/cel-go/common/types"
 	"go.uber.org/goleak"
 
 	"salectl/spec"
@@ -15,12 +16,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // shopper has an attribute of each type.
 var shopper = NewSchema(
-	Attribute{"level", Int}, Attribute{"city", String}, Attribute{"score", Double},
-	Attribute{"vip", Bool}, Attribute{"since", Timestamp}, Attribute{"tags", Strings})
+	spec.Attribute{Name: "level", Type: spec.TypeInt}, spec.Attribute{Name: "city", Type: spec.TypeString}, spec.Attribute{Name: "score", Type: spec.TypeDouble},
+	spec.Attribute{Name: "vip", Type: spec.TypeBool}, spec.Attribute{Name: "since", Type: spec.TypeTimestamp}, spec.Attribute{Name: "tags", Type: spec.TypeStrings})
 
 var (
 	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	ada  = []Value{IntOf(5), StringOf("Wien"), DoubleOf(3.5), BoolOf(true), TimestampOf(noon.AddDate(-1, 0, 0)), StringsOf([]string{"early", "gold"})}
+	ada  = []Value{types.Int(5), types.String("Wien"), types.Double(3.5), types.Bool(true), types.Timestamp{Time: noon.AddDate(-1, 0, 0)}, listOf([]string{"early", "gold"})}
 )
 
 // mustNew is a user; values that are left out are missing.
@@ -28,11 +29,7 @@ func mustNew(t testing.TB, s *Schema, id string, values ...Value) Attributes {
 	t.Helper()
 	all := make([]Value, len(s.attributes))
 	copy(all, values)
-	user, err := s.New(id, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return user
+	return s.Known(id, all)
 }
 
 // declaration is a sale's rules, and what they read.
@@ -57,9 +54,7 @@ func (d declaration) sale() spec.Sale {
 		s.Users = new(spec.Users)
 	}
 	if d.Attributes != nil {
-		for _, a := range d.Attributes.attributes {
-			s.Users.Attributes = append(s.Users.Attributes, spec.Attribute{Name: a.Name, Type: a.Type.String()})
-		}
+		s.Users.Attributes = d.Attributes.attributes
 	}
 	if d.Tables != nil {
 		s.Users.Table = &spec.UsersTable{Zookeeper: d.Tables}
@@ -94,7 +89,7 @@ func input(t testing.TB) *Input {
 			{Sale: "drop-3", Units: 1, At: noon.AddDate(0, -1, 0)}, {Sale: "drop-1", Units: 2, At: noon.AddDate(0, -6, 0)},
 		}),
 		Claim: Claim{Quantity: 2, Key: "click-1", At: noon.Add(-time.Second)},
-		Sale:  Sale{Name: "drop-4", Stock: 1000, PerUserLimit: 4, OpensAt: noon.Add(-time.Hour)},
+		Sale:  &spec.Sale{Name: "drop-4", Stock: 1000, PerUserLimit: 4, OpensAt: noon.Add(-time.Hour)},
 		Now:   noon,
 	}
 }

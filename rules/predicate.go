@@ -196,14 +196,25 @@ func ParseJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var whole json.RawMessage
 	if err := d.Decode(&whole); err != nil {
-		return nil, fmt.Errorf("it is no JSON: %w", err)
+		at := int64(len(text))
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			at = syntax.Offset - 1
+		}
+		return nil, &misread{fmt.Errorf("it is no JSON: %w", err), at}
 	}
+	end := d.InputOffset()
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it is no JSON: something follows the first value")
+		return nil, &misread{errors.New("it is no JSON: something follows the first value"), end}
 	}
 	d = json.NewDecoder(bytes.NewReader(whole))
 	d.UseNumber()
 	return parseValue(d, whole)
+}
+
+// misread is the error of ParseJSON, with its place in the text in bytes.
+type misread struct {
+	error
+	at int64
 }
 
 // parseValue parses the next value of d, which reads text.
@@ -235,7 +246,7 @@ func parseValue(d *json.Decoder, text []byte) (any, error) {
 			}
 			name := v.(string)
 			if _, twice := members[name]; twice {
-				return nil, fmt.Errorf("it has %q twice in one object", oneLine(name))
+				return nil, &misread{fmt.Errorf("it has %q twice in one object", oneLine(name)), d.InputOffset()}
 			}
 			if members[name], err = parseValue(d, text); err != nil {
 				return nil, err

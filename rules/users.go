@@ -28,7 +28,7 @@ func (e *SourceError) Error() string { return e.What }
 
 // table keeps the users of a file in memory without pointers to them, so that the garbage collector
 // has nothing to trace: one byte slice holds all records, and a map their places. A record is the id
-// and the values, as appendText and Value.canonical write them.
+// and the values, as appendText and canonical write them.
 type table struct {
 	schema *Schema
 	seed   maphash.Seed      // random in each process, so that ids cannot be chosen to collide
@@ -70,7 +70,7 @@ func (t *table) add(id string, values []Value) bool {
 	t.places[free] = uint32(len(t.bytes))
 	t.bytes = appendText(t.bytes, id)
 	for _, v := range values {
-		t.bytes = v.canonical(t.bytes)
+		t.bytes = canonical(t.bytes, v)
 	}
 	return true
 }
@@ -82,8 +82,8 @@ func (t *table) get(id string) Attributes {
 		return t.schema.Unknown(id)
 	}
 	values := make([]Value, len(t.schema.attributes))
-	for i := range values {
-		values[i], b = readValue(b)
+	for i, a := range t.schema.attributes {
+		values[i], b = readValue(a.Type, b)
 	}
-	return t.schema.trusted(id, true, values)
+	return t.schema.Known(id, values)
 }

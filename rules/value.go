@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -17,91 +18,42 @@ import (
 	"salectl/spec"
 )
 
-// Value is a value of an attribute. The zero Value is a missing value. Values of different types are
-// never equal, whatever their notation: the int 1, the double 1 and the string "1" are three values.
-type Value struct {
-	kind Type
-	val  ref.Val // boxed once, not at each evaluation
+// Value is a value of an attribute, as CEL has it: a types.String of at most MaxText bytes of UTF-8, a
+// types.Int, a finite types.Double, a types.Bool, a types.Timestamp in UTC, or a list of at most MaxList
+// types.String. A nil Value is missing. Values of different types are never equal, whatever their
+// notation: the int 1, the double 1 and the string "1" are three values.
+type Value = ref.Val
+
+// celTypes are the types of attributes as CEL has them.
+var celTypes = map[string]*types.Type{
+	spec.TypeString: types.StringType, spec.TypeInt: types.IntType, spec.TypeDouble: types.DoubleType,
+	spec.TypeBool: types.BoolType, spec.TypeTimestamp: types.TimestampType,
+	spec.TypeStrings: types.NewListType(types.StringType),
 }
 
-// Constructors of each type. Schema.New rejects invalid values.
-
-// StringOf returns a text of at most MaxText bytes of UTF-8.
-func StringOf(s string) Value { return Value{String, types.String(s)} }
-
-// IntOf returns a whole number.
-func IntOf(n int64) Value { return Value{Int, types.Int(n)} }
-
-// DoubleOf returns a finite number. Minus zero becomes zero, which it equals.
-func DoubleOf(f float64) Value {
-	if f == 0 {
-		f = 0
-	}
-	return Value{Double, types.Double(f)}
-}
-
-// BoolOf returns true or false.
-func BoolOf(b bool) Value { return Value{Bool, types.Bool(b)} }
-
-// TimestampOf returns an instant from year 1 to 9999, in UTC.
-func TimestampOf(t time.Time) Value { return Value{Timestamp, types.Timestamp{Time: t.UTC().Round(0)}} }
-
-// StringsOf returns a list of at most MaxList texts, in their order.
-func StringsOf(list []string) Value {
+// listOf boxes the texts once, not at each evaluation.
+func listOf(list []string) Value {
 	elements := make([]ref.Val, len(list))
 	for i, s := range list {
 		elements[i] = types.String(s)
 	}
-	return Value{Strings, types.NewRefValList(types.DefaultTypeAdapter, elements)}
+	return types.NewRefValList(types.DefaultTypeAdapter, elements)
 }
 
-// Present reports whether there is a value.
-func (v Value) Present() bool { return v.kind != 0 }
-
-// Type returns the type of a present value.
-func (v Value) Type() Type { return v.kind }
-
-// String returns the value in CEL notation, or "missing".
-func (v Value) String() string {
-	if !v.Present() {
+// Show formats a value in CEL notation, or as "missing". It cuts a list after five elements.
+func Show(v Value) string {
+	list, isList := v.(traits.Lister)
+	switch {
+	case v == nil:
 		return "missing"
+	case !isList:
+		return types.Format(v)
 	}
-	return show(v.val)
-}
-
-// show formats a value in CEL notation. It cuts a list after five elements.
-func show(v ref.Val) string {
-	switch v := v.(type) {
-	case types.String:
-		return strconv.Quote(string(v))
-	case types.Bytes:
-		return "b" + strconv.Quote(string(v))
-	case types.Double:
-		text := strconv.FormatFloat(float64(v), 'g', -1, 64)
-		if strings.Trim(text, "-0123456789") == "" {
-			text += ".0"
-		}
-		return text
-	case types.Uint:
-		return strconv.FormatUint(uint64(v), 10) + "u"
-	case types.Timestamp:
-		return fmt.Sprintf("timestamp(%q)", v.UTC().Format(time.RFC3339Nano))
-	case types.Duration:
-		return fmt.Sprintf("duration(%q)", v.Duration)
-	case *purchase:
-		return fmt.Sprintf("%d of %s at %s", v.Units, v.Sale, v.At.UTC().Format(time.RFC3339Nano))
-	case traits.Lister:
-		return showList(v)
-	}
-	return fmt.Sprint(v.Value())
-}
-
-func showList(list traits.Lister) string {
 	const shown = 5
 	var all []string
 	size := int(list.Size().(types.Int))
 	for i := range min(size, shown) {
-		all = append(all, show(list.Get(types.Int(i))))
+		all = append(all, Show(list.Get(types.Int(i))))
 	}
 	if size > shown {
 		all = append(all, fmt.Sprintf("… %d more", size-shown))
@@ -109,25 +61,25 @@ func showList(list traits.Lister) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// check returns the fault of a present value, or nil.
-func (v Value) check() error {
-	switch val := v.val.(type) {
+// check returns the fault of a value, or nil.
+func check(v Value) error {
+	switch v := v.(type) {
 	case types.String:
-		return checkText(string(val))
+		return checkText(string(v))
 	case types.Double:
-		if math.IsNaN(float64(val)) || math.IsInf(float64(val), 0) {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return errors.New("is no finite number; leave it out if it is not known")
 		}
 	case types.Timestamp:
-		if y := val.Year(); y < 1 || y > 9999 {
+		if y := v.Year(); y < 1 || y > 9999 {
 			return fmt.Errorf("is in the year %d; write one from 1 to 9999", y)
 		}
 	case traits.Lister:
-		if size := val.Size().(types.Int); size > MaxList {
+		if size := v.Size().(types.Int); size > MaxList {
 			return fmt.Errorf("has %d elements, at most %d are allowed", size, MaxList)
 		}
-		for it := val.Iterator(); it.HasNext() == types.True; {
-			if err := checkText(string(it.Next().(types.String))); err != nil {
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			if err := check(it.Next()); err != nil {
 				return fmt.Errorf("has an element that %w", err)
 			}
 		}
@@ -148,55 +100,94 @@ func checkText(s string) error {
 // ListSeparator separates the elements of a list in a text.
 const ListSeparator = "|"
 
-// ParseValue parses a value from its canonical text: digits for an int, true or false, an instant
-// in RFC 3339 with any offset, a list with ListSeparator between elements. An empty text is a
+// ParseValue parses a value of a type from its canonical text: digits for an int, true or false, an
+// instant in RFC 3339 with any offset, a list with ListSeparator between elements. An empty text is a
 // missing value. Errors name the text and the remedy.
-func ParseValue(t Type, text string) (Value, error) {
+func ParseValue(kind, text string) (Value, error) {
 	if text == "" {
-		return Value{}, nil
+		return nil, nil
 	}
-	v, err := parse(t, text)
-	if err == nil {
-		err = v.check()
-		if err != nil {
-			err = fmt.Errorf("%s %w", quoted(text), err)
-		}
-	}
+	v, err := parse(kind, text)
 	if err != nil {
-		return Value{}, err
+		return nil, err
+	}
+	if err := check(v); err != nil {
+		return nil, fmt.Errorf("%s %w", quoted(text), err)
 	}
 	return v, nil
 }
 
-func parse(t Type, text string) (Value, error) {
-	switch t {
-	case Int:
+func parse(kind, text string) (Value, error) {
+	switch kind {
+	case spec.TypeInt:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || strconv.FormatInt(n, 10) != text {
-			return Value{}, fmt.Errorf("%s is no int; write digits such as 42, from %d to %d", quoted(text), math.MinInt64, math.MaxInt64)
+			return nil, fmt.Errorf("%s is no int; write digits such as 42, from %d to %d", quoted(text), math.MinInt64, math.MaxInt64)
 		}
-		return IntOf(n), nil
-	case Double:
+		return types.Int(n), nil
+	case spec.TypeDouble:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || strings.ContainsAny(text, "xX_pP") {
-			return Value{}, fmt.Errorf("%s is no double; write a number such as 0.5", quoted(text))
+			return nil, fmt.Errorf("%s is no double; write a number such as 0.5", quoted(text))
 		}
-		return DoubleOf(f), nil
-	case Bool:
+		return positiveZero(types.Double(f)), nil
+	case spec.TypeBool:
 		if text != "true" && text != "false" {
-			return Value{}, fmt.Errorf("%s is no bool; write true or false", quoted(text))
+			return nil, fmt.Errorf("%s is no bool; write true or false", quoted(text))
 		}
-		return BoolOf(text == "true"), nil
-	case Timestamp:
+		return types.Bool(text == "true"), nil
+	case spec.TypeTimestamp:
 		at, err := spec.ParseTime(text)
 		if err != nil {
-			return Value{}, fmt.Errorf("%s is no timestamp; write one such as 2026-11-21T07:00:00Z", quoted(text))
+			return nil, fmt.Errorf("%s is no timestamp; write one such as 2026-11-21T07:00:00Z", quoted(text))
 		}
-		return TimestampOf(at), nil
-	case Strings:
-		return StringsOf(strings.Split(text, ListSeparator)), nil
+		return types.Timestamp{Time: at.UTC()}, nil
+	case spec.TypeStrings:
+		return listOf(strings.Split(text, ListSeparator)), nil
 	}
-	return StringOf(text), nil
+	return types.String(text), nil
+}
+
+// positiveZero makes minus zero zero, which it equals.
+func positiveZero(f types.Double) types.Double {
+	if f == 0 {
+		return 0
+	}
+	return f
+}
+
+// jsonValue converts a value of ParseJSON. Errors name the value and the remedy.
+func jsonValue(kind string, from any) (Value, error) {
+	v := types.DefaultTypeAdapter.NativeToValue(from)
+	switch {
+	case v == types.NullValue:
+		return nil, nil
+	case kind == spec.TypeTimestamp && v.Type() == types.StringType && v != types.String(""):
+		return ParseValue(kind, from.(string))
+	case kind == spec.TypeDouble && (v.Type() == types.IntType || v.Type() == types.UintType):
+		v = v.ConvertToType(types.DoubleType)
+	}
+	wrong := v.Type().TypeName() != celTypes[kind].TypeName()
+	switch val := v.(type) {
+	case types.Double:
+		v = positiveZero(val)
+	case traits.Lister:
+		var list []string
+		for it := val.Iterator(); it.HasNext() == types.True; {
+			text, isText := it.Next().(types.String)
+			list, wrong = append(list, string(text)), wrong || !isText
+		}
+		v = listOf(list)
+	}
+	err := check(v)
+	if wrong {
+		err = fmt.Errorf("is no %s in JSON", kind)
+	}
+	if err != nil {
+		written, _ := json.Marshal(from)
+		return nil, fmt.Errorf("%s %w", oneLine(string(written)), err)
+	}
+	return v, nil
 }
 
 // quoted returns a quoted text for a message, cut to a readable length.
@@ -208,54 +199,55 @@ func quoted(text string) string {
 	return strconv.Quote(strings.ToValidUTF8(text[:shown], "")) + "…"
 }
 
-// canonical appends the unique encoding of a value: its type, then its content. Values are equal if and
-// only if their encodings are. It is part of digests and never changes.
-func (v Value) canonical(b []byte) []byte {
-	b = append(b, byte(v.kind))
-	switch val := v.val.(type) {
-	case types.String:
-		b = appendText(b, string(val))
-	case types.Int:
-		b = binary.AppendVarint(b, int64(val))
-	case types.Double:
-		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(val)))
-	case types.Bool:
-		if val {
-			return append(b, 1)
-		}
+// canonical appends the unique encoding of a value. Values of one type are equal if and only if their
+// encodings are. It is part of digests and never changes.
+func canonical(b []byte, v Value) []byte {
+	if v == nil {
 		return append(b, 0)
+	}
+	b = append(b, 1)
+	switch v := v.(type) {
+	case types.String:
+		b = appendText(b, string(v))
+	case types.Int:
+		b = binary.AppendVarint(b, int64(v))
+	case types.Double:
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(v)))
+	case types.Bool:
+		b = strconv.AppendBool(b, bool(v))
 	case types.Timestamp:
-		b = binary.AppendVarint(b, val.Unix())
-		b = binary.AppendUvarint(b, uint64(val.Nanosecond()))
+		b = binary.AppendVarint(b, v.Unix())
+		b = binary.AppendUvarint(b, uint64(v.Nanosecond()))
 	case traits.Lister:
-		size := val.Size().(types.Int)
+		size := v.Size().(types.Int)
 		b = binary.AppendUvarint(b, uint64(size))
 		for i := range size {
-			b = appendText(b, string(val.Get(i).(types.String)))
+			b = appendText(b, string(v.Get(i).(types.String)))
 		}
 	}
 	return b
 }
 
-// readValue decodes a canonical value, and returns the rest of b.
-func readValue(b []byte) (Value, []byte) {
-	kind, b := Type(b[0]), b[1:]
+// readValue decodes a canonical value of a type, and returns the rest of b.
+func readValue(kind string, b []byte) (Value, []byte) {
+	present, b := b[0] == 1, b[1:]
+	if !present {
+		return nil, b
+	}
 	switch kind {
-	case String:
-		text, rest := readText(b)
-		return StringOf(string(text)), rest
-	case Int:
+	case spec.TypeInt:
 		n, width := binary.Varint(b)
-		return IntOf(n), b[width:]
-	case Double:
-		return DoubleOf(math.Float64frombits(binary.BigEndian.Uint64(b))), b[8:]
-	case Bool:
-		return BoolOf(b[0] == 1), b[1:]
-	case Timestamp:
+		return types.Int(n), b[width:]
+	case spec.TypeDouble:
+		return types.Double(math.Float64frombits(binary.BigEndian.Uint64(b))), b[8:]
+	case spec.TypeBool:
+		is := b[0] == 't'
+		return types.Bool(is), b[len(strconv.FormatBool(is)):]
+	case spec.TypeTimestamp:
 		seconds, width := binary.Varint(b)
 		nanos, more := binary.Uvarint(b[width:])
-		return TimestampOf(time.Unix(seconds, int64(nanos))), b[width+more:]
-	case Strings:
+		return types.Timestamp{Time: time.Unix(seconds, int64(nanos)).UTC()}, b[width+more:]
+	case spec.TypeStrings:
 		size, width := binary.Uvarint(b)
 		list, b := make([]string, size), b[width:]
 		for i := range list {
@@ -263,9 +255,10 @@ func readValue(b []byte) (Value, []byte) {
 			text, b = readText(b)
 			list[i] = string(text)
 		}
-		return StringsOf(list), b
+		return listOf(list), b
 	}
-	return Value{}, b
+	text, b := readText(b)
+	return types.String(text), b
 }
 
 // appendText appends a text after its length; readText returns it, and the rest of b.

@@ -89,7 +89,16 @@ func (o *operators) scheduleRules() {
 }
 
 // levelled is what is declared of users.
-var levelled = rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int})
+var levelled = rules.NewSchema(spec.Attribute{Name: "level", Type: spec.TypeInt})
+
+// ofLevel is a user of a level.
+func ofLevel(user string, level int64) rules.Attributes {
+	v, err := rules.ParseValue(spec.TypeInt, fmt.Sprint(level))
+	if err != nil {
+		panic(err)
+	}
+	return levelled.Known(user, []rules.Value{v})
+}
 
 // attributesOf is what is known of a user after so many moves.
 func attributesOf(user string, moves int) (a rules.Attributes, level int64) {
@@ -100,11 +109,7 @@ func attributesOf(user string, moves int) (a rules.Attributes, level int64) {
 		return levelled.Unknown(user), -1
 	}
 	level = int64(n/5+moves) % 3
-	a, err := levelled.New(user, []rules.Value{rules.IntOf(level)})
-	if err != nil {
-		panic(err)
-	}
-	return a, level
+	return ofLevel(user, level), level
 }
 
 // known is attributesOf for those who judge.

@@ -102,11 +102,7 @@ func userIn(user, table string, moves int) (a rules.Attributes, level int64) {
 		return levelled.Unknown(user), -1
 	}
 	level = int64(n % 3)
-	a, err := levelled.New(user, []rules.Value{rules.IntOf(level)})
-	if err != nil {
-		panic(err)
-	}
-	return a, level
+	return ofLevel(user, level), level
 }
 
 // boughtIn is what a table of purchases has of a user after so many changes of all tables.

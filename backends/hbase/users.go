@@ -119,9 +119,5 @@ func (u *Users) user(id string, answer proto.Message) rules.Attributes {
 			return u.schema.Unreadable(id, fmt.Errorf("%s, column %s:%s: %w", u.logs.where, u.family, u.columns[i], err))
 		}
 	}
-	user, err := u.schema.New(id, values)
-	if err != nil {
-		return u.schema.Unreadable(id, err)
-	}
-	return user
+	return u.schema.Known(id, values)
 }

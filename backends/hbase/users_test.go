@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"cel.dev/cel-go/common/types"
 	"github.com/tsuna/gohbase/hrpc"
 
 	"salectl/backends/ledger"
@@ -17,8 +18,8 @@ import (
 )
 
 // member is what the tests know of a user.
-var member = rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int}, rules.Attribute{Name: "since", Type: rules.Timestamp},
-	rules.Attribute{Name: "tags", Type: rules.Strings})
+var member = rules.NewSchema(spec.Attribute{Name: "level", Type: spec.TypeInt}, spec.Attribute{Name: "since", Type: spec.TypeTimestamp},
+	spec.Attribute{Name: "tags", Type: spec.TypeStrings})
 
 // mustOpenUsers opens users whose rows are in the table that all tests share, and
 // a function that writes a row of them.
@@ -104,7 +105,7 @@ func TestManyUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, u := range got {
-		if u.ID() != ids[i] || u.Known() != (i%2 == 0) || u.Known() && u.Value("level") != rules.IntOf(int64(i)) {
+		if u.ID() != ids[i] || u.Known() != (i%2 == 0) || u.Known() && u.Value("level") != types.Int(int64(i)) {
 			t.Fatalf("%d: %s is known: %v, level %s", i, u.ID(), u.Known(), u.Value("level"))
 		}
 	}

@@ -31,7 +31,7 @@ type OpenUsers func(declared spec.Sale, schema *rules.Schema) (users rules.Users
 // time of the claim does not grant it: the request is decided on again.
 type eligibility struct {
 	hash    string // of the rule set, as the generation has it
-	sale    rules.Sale
+	sale    *spec.Sale
 	compile func() (*rules.Set, error)
 	users   *userSource
 	counts  func(rule, result string) // nil: nobody counts
@@ -43,7 +43,7 @@ type eligibility struct {
 // Where users are found in the same place as before, what is open is used on.
 func newEligibility(d spec.Sale, hash string, open OpenUsers, before *eligibility, counts func(rule, result string)) *eligibility {
 	e := &eligibility{
-		hash: hash, sale: rules.SaleOf(d), users: &userSource{declared: d, open: open}, counts: counts,
+		hash: hash, sale: &d, users: &userSource{declared: d, open: open}, counts: counts,
 		compile: sync.OnceValues(func() (*rules.Set, error) { return compileRules(d, hash) }),
 	}
 	if before != nil && reflect.DeepEqual(before.users.declared.Users, d.Users) && reflect.DeepEqual(before.users.declared.History, d.History) {

@@ -31,11 +31,8 @@ func BenchmarkRules(b *testing.B) {
 	schema := rules.SchemaFor(sale)
 	source := sourceFunc(func(ids []string) (all []rules.Attributes) {
 		for _, id := range ids {
-			u, err := schema.New(id, []rules.Value{rules.IntOf(30), rules.BoolOf(false), rules.IntOf(3), rules.DoubleOf(0.9),
-				rules.TimestampOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))})
-			if err != nil {
-				b.Fatal(err)
-			}
+			u := schema.Known(id, []rules.Value{types.Int(30), types.Bool(false), types.Int(3), types.Double(0.9),
+				types.Timestamp{Time: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}})
 			all = append(all, u)
 		}
 		return all
@@ -49,7 +46,7 @@ func BenchmarkRules(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e := &eligibility{hash: string(hash[:]), sale: rules.SaleOf(sale), compile: func() (*rules.Set, error) { return compiled, nil },
+	e := &eligibility{hash: string(hash[:]), sale: &sale, compile: func() (*rules.Set, error) { return compiled, nil },
 		users: &userSource{declared: sale, open: func(spec.Sale, *rules.Schema) (rules.Users, func() error, error) {
 			return cache, func() error { return nil }, nil
 		}}}

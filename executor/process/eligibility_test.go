@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"cel.dev/cel-go/common/types"
+
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor/process"
@@ -38,10 +40,7 @@ func (d *directory) Lookup(_ context.Context, ids []string) (all []rules.Attribu
 			all = append(all, d.schema.Unknown(id))
 			continue
 		}
-		user, err := d.schema.New(id, []rules.Value{rules.IntOf(level)})
-		if err != nil {
-			return nil, err
-		}
+		user := d.schema.Known(id, []rules.Value{types.Int(level)})
 		all = append(all, user)
 	}
 	return all, d.err
