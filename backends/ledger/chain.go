@@ -2,12 +2,14 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -103,11 +105,33 @@ func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
 	if !owns(commit) {
 		commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
 	}
-	entry, err := appendCommit(make([]byte, 0, 128+64*len(commit.GetOps())), commit)
-	if err != nil {
+	entry, err := commit.MarshalVT()
+	if err = cmp.Or(checkTexts(commit), err); err != nil {
 		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
 	}
 	return entry, sha256.Sum256(entry), nil
+}
+
+// checkTexts returns an error if a text is not UTF-8, since such a commit could not be decoded.
+func checkTexts(c *pb.Commit) (err error) {
+	for _, op := range c.GetOps() {
+		switch kind := op.GetOp().(type) {
+		case *pb.Op_Claim:
+			if !utf8.ValidString(kind.Claim.GetUser()) {
+				err = errors.New("a user's name is not UTF-8 text")
+			}
+		case *pb.Op_Settle:
+			if !utf8Texts(kind.Settle) {
+				err = errors.New("a payment, name or reason is not UTF-8 text")
+			}
+		default: // there are few of these
+			_, err = proto.Marshal(op)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *chain) corrupt(format string, args ...any) error {

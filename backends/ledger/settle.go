@@ -234,7 +234,11 @@ func settleTexts(op *pb.Settle) bool {
 
 // validTexts reports whether the texts of an op can be stored.
 func validTexts(op *pb.Settle) bool {
-	return settleTexts(op) && utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
+	return settleTexts(op) && utf8Texts(op)
+}
+
+func utf8Texts(op *pb.Settle) bool {
+	return utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
 }
 
 // settled applies an op that the verdict permits.
