@@ -98,18 +98,27 @@ func (c *chain) advance(commit *pb.Commit, hash Hash) {
 	c.timeUs = commit.GetTimeUs()
 }
 
-// encode completes the next commit and returns its stored bytes and their hash. Its
-// time is never before that of the previous slot, unless it makes an owner.
-func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
+// Entry is an encoded commit with its head, ready to be appended.
+type Entry struct {
+	Commit *pb.Commit
+	Hash   Hash
+	Bytes  []byte
+	Head   []byte
+}
+
+// encode completes the next commit, whose head has totals. Its time is never before that of the
+// previous slot, unless it makes an owner.
+func (c *chain) encode(commit *pb.Commit, totals Totals) (*Entry, error) {
 	commit.Prev = bytes.Clone(c.hash[:])
 	if !owns(commit) {
 		commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
 	}
-	entry, err := commit.MarshalVT()
+	stored, err := commit.MarshalVT()
 	if err = cmp.Or(checkTexts(commit), err); err != nil {
-		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
+		return nil, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
 	}
-	return entry, sha256.Sum256(entry), nil
+	head := Head{Slot: c.next, Hash: sum(stored), TimeUs: commit.GetTimeUs(), Totals: totals}
+	return &Entry{Commit: commit, Hash: head.Hash, Bytes: stored, Head: head.Encode()}, nil
 }
 
 // checkTexts returns an error if a text is not UTF-8, since such a commit could not be decoded.

@@ -69,8 +69,8 @@ func TestEncodeRefuses(t *testing.T) {
 		"reason":  {Op: &pb.Op_Settle{Settle: &pb.Settle{Reason: "\xff"}}},
 	} {
 		s := newChain("log")
-		if b, _, err := s.encode(&pb.Commit{Ops: []*pb.Op{op}}); err == nil {
-			t.Errorf("a %s that is no text is stored as %x", name, b)
+		if b, err := s.encode(&pb.Commit{Ops: []*pb.Op{op}}, Totals{}); err == nil {
+			t.Errorf("a %s that is no text is stored as %x", name, b.Bytes)
 		}
 	}
 }
