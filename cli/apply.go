@@ -71,11 +71,14 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 			fmt.Fprintf(p.out, "No changes: generation %d of %s is applied already.\n", j.plan.Generation, j.sale.Name)
 		}
 		return p.withActual(ctx, j.sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
-			closePayloads, err := newPayloads(ctx, &cfg, j.sale, actual)
+			err := readPayloads(ctx, cfg.Logs, j.sale, actual)
 			if err != nil {
 				return err
 			}
-			defer closePayloads()
+			if cfg.Units, err = apply.PayloadsOf(actual); err != nil {
+				return err
+			}
+			defer cfg.Units.Close()
 			if cfg.DrawKey, err = secretKey(j.sale, j.plan); err != nil {
 				return err
 			}

@@ -24,19 +24,6 @@ func readPayloads(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual 
 	return err
 }
 
-// newPayloads makes cfg carry out a plan for the same units; the caller must call close after
-// it.
-func newPayloads(ctx context.Context, cfg *apply.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
-	if err := readPayloads(ctx, cfg.Logs, sale, actual); err != nil {
-		return nil, err
-	}
-	if actual.Units != nil && actual.Units.Err != nil {
-		return nil, actual.Units.Err
-	}
-	cfg.Units = current.PayloadsOf(actual)
-	return cfg.Units.Close, nil
-}
-
 // payloadReader returns a reader of a sale's payloads, given the sale's log. It refuses a key
 // that decrypts none of them, even before anything is sold.
 func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*payload.Reader, error) {

@@ -1,9 +1,7 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -13,7 +11,6 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"github.com/hashicorp/go-multierror"
 
 	"salectl/spec"
 )
@@ -74,18 +71,8 @@ func ForSale(s spec.Sale) (*Set, error) {
 	if text := priorityOf(s); text != "" {
 		c.set.priority = c.priority(text)
 	}
-	switch {
-	case len(c.problems) > 0:
-		slices.SortStableFunc(c.problems, func(p, q *spec.Problem) int {
-			return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
-		})
-		all := &multierror.Error{ErrorFormat: spec.ErrorFormat}
-		for _, p := range c.problems {
-			all.Errors = append(all.Errors, p)
-		}
-		return nil, all
-	case !evaluates(s):
-		return nil, nil // the variables alone were checked
+	if err := spec.Join(c.problems); err != nil || !evaluates(s) { // otherwise the variables alone are checked
+		return nil, err
 	}
 	c.set.hash = hashOf(s)
 	return c.set, nil
@@ -108,7 +95,7 @@ func (s *Set) Costs() map[string]uint64 {
 type compiler struct {
 	provider *provider
 	env      *cel.Env
-	problems []*spec.Problem
+	problems []error
 
 	// The fields below are for the rules of a sale.
 	sale    spec.Sale

@@ -194,10 +194,6 @@ priority:1:1: a priority is a number, and this is a string
 `},
 		"all at once": {declaration{Attributes: shopper, Variables: []spec.Variable{{Name: "x", Expression: "user.levl"}}, Priority: "user.cty",
 			Rules: []spec.Rule{{Name: "a", Require: "user.vipp && user.scor > 1.0"}, {Name: "b", Require: "user.vip", MessageExpression: "1"}}}, `
-rule b, messageExpression:1:1: this is an int and not a string
-    1
-    ^
-  Write a text, such as "you have " + string(user.level) + " points".
 variable x:1:6: user has no attribute "levl"
     user.levl
          ^
@@ -206,14 +202,18 @@ rule a, require:1:6: user has no attribute "vipp"
     user.vipp && user.scor > 1.0
          ^
   Did you mean vip?
-priority:1:6: user has no attribute "cty"
-    user.cty
-         ^
-  Did you mean city?
 rule a, require:1:19: user has no attribute "scor"
     user.vipp && user.scor > 1.0
                       ^
   Did you mean score?
+rule b, messageExpression:1:1: this is an int and not a string
+    1
+    ^
+  Write a text, such as "you have " + string(user.level) + " points".
+priority:1:6: user has no attribute "cty"
+    user.cty
+         ^
+  Did you mean city?
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

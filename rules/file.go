@@ -16,8 +16,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/hashicorp/go-multierror"
-
 	"salectl/api"
 	"salectl/internal/csvfile"
 	"salectl/internal/files"
@@ -62,8 +60,8 @@ func OpenFile(path string, s *Schema) (*File, error) {
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	if len(r.problems) > 0 {
-		return nil, &multierror.Error{Errors: r.problems, ErrorFormat: spec.ErrorFormat}
+	if err := spec.Join(r.problems); err != nil {
+		return nil, err
 	}
 	if err := checkManifest(path, digest.Sum(nil)); err != nil {
 		return nil, fileError(path, err)

@@ -68,7 +68,7 @@ func (m *commandMachine) carryOut() (err error) {
 		return err
 	}
 	m.note()
-	m.terms.Units = current.PayloadsOf(m.actual)
+	m.terms.Units, _ = applying.PayloadsOf(m.actual) // a plan that needs unread units is not made
 	run, _, err := applying.NewExecution(m.terms, m.plan, m.export)
 	if err == nil {
 		m.Machine = run

@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -107,6 +109,23 @@ func Problems(err error) []*Problem {
 		return []*Problem{one}
 	}
 	return nil
+}
+
+// Join returns problems as an error, those of a file by line, and then the last ones; nil
+// without problems.
+func Join(problems []error, last ...error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(problems, func(a, b error) int {
+		p, ok := errors.AsType[*Problem](a)
+		q, both := errors.AsType[*Problem](b)
+		if !ok || !both || p.File != q.File {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+	})
+	return &multierror.Error{Errors: append(problems, last...), ErrorFormat: ErrorFormat}
 }
 
 // ErrorFormat is the multierror format of Load's errors: the problems in sequence, then their

@@ -10,11 +10,20 @@ import (
 
 // Change is the difference between the declared units and those that a sale has.
 type Change struct {
-	Gone  []int64 // numbers of the units that are no longer declared, ascending
-	Added int64   // number of declared units that the sale does not have
-
-	lines []uint64 // bitmap of the lines whose unit is added
+	Gone  []int64  // numbers of the units that are no longer declared, ascending
+	lines []uint32 // lines of the declared units that the sale does not have, ascending
 	seen  *seen    // result of the reading that was compared
+}
+
+// Added returns the number of declared units that the sale does not have.
+func (c *Change) Added() int64 { return int64(len(c.lines)) }
+
+func (c *Change) adds(line int64) bool {
+	if c == nil {
+		return true
+	}
+	_, found := slices.BinarySearch(c.lines, uint32(line))
+	return found
 }
 
 // EachExisting calls each for the units that a sale has, in any order, each with its number, until each
@@ -66,10 +75,10 @@ func (s *Source) Compare(ctx context.Context, have EachExisting) (*Change, error
 	slices.Sort(c.Gone)
 	for _, m := range marks {
 		if m.line&matched == 0 {
-			c.Added++
-			c.add(uint64(m.line))
+			c.lines = append(c.lines, m.line)
 		}
 	}
+	slices.Sort(c.lines)
 	return c, nil
 }
 
@@ -81,34 +90,4 @@ func (s *Source) refuseAltered(problems *problems, other heldUnit) {
 	}
 	_ = problems.refuse(int(other.line), 1, "Write the line as it was; or give the unit another name, which makes it a new one.",
 		"the unit of this line is in the sale already, with other attributes")
-}
-
-func (c *Change) add(line uint64) {
-	for uint64(len(c.lines)) <= line/64 {
-		c.lines = append(c.lines, 0)
-	}
-	c.lines[line/64] |= 1 << (line % 64)
-}
-
-func (c *Change) added(line uint64) bool {
-	return line/64 < uint64(len(c.lines)) && c.lines[line/64]>>(line%64)&1 == 1
-}
-
-// New calls each for the added units in order; for all if c is nil. As with Read, these are
-// units that the first reading has seen, even if New returns an error.
-func (s *Source) New(ctx context.Context, c *Change, each func(Unit) error) error {
-	if c == nil {
-		return s.Read(ctx, each)
-	}
-	s.seen = c.seen // also if this is another source than the one that compared
-	problems := s.problems()
-	if _, err := s.scan(ctx, problems, func(line int64, u Unit) error {
-		if !c.added(uint64(line)) {
-			return nil
-		}
-		return each(u)
-	}); err != nil {
-		return err
-	}
-	return problems.err()
 }

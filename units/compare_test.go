@@ -28,7 +28,13 @@ func having(units map[int64]Unit) EachExisting {
 func added(t testing.TB, s *Source, c *Change) []string {
 	t.Helper()
 	var names []string
-	if err := s.New(t.Context(), c, func(u Unit) error { names = append(names, u.Name); return nil }); err != nil {
+	err := s.Read(t.Context(), c, func(u Unit, added bool) error {
+		if added {
+			names = append(names, u.Name)
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return names
@@ -52,8 +58,8 @@ func TestCompare(t *testing.T) {
 				t.Fatal(err)
 			}
 			names := added(t, s, change)
-			if !slices.Equal(change.Gone, c.gone) || strings.Join(names, " ") != c.added || change.Added != int64(len(names)) {
-				t.Errorf("gone %v, %d added: %v", change.Gone, change.Added, names)
+			if !slices.Equal(change.Gone, c.gone) || strings.Join(names, " ") != c.added || change.Added() != int64(len(names)) {
+				t.Errorf("gone %v, %d added: %v", change.Gone, change.Added(), names)
 			}
 		})
 	}
@@ -133,8 +139,8 @@ func TestCompareAgreesWithSets(t *testing.T) {
 			r.Fatal(err)
 		}
 		want := slices.DeleteFunc(slices.Clone(declared), func(name string) bool { return slices.Contains(there, name) })
-		if got := added(t, s, c); !slices.Equal(c.Gone, gone) || !slices.Equal(got, want) || c.Added != int64(len(want)) {
-			r.Fatalf("gone %v, want %v; added %v (%d), want %v", c.Gone, gone, got, c.Added, want)
+		if got := added(t, s, c); !slices.Equal(c.Gone, gone) || !slices.Equal(got, want) || c.Added() != int64(len(want)) {
+			r.Fatalf("gone %v, want %v; added %v (%d), want %v", c.Gone, gone, got, c.Added(), want)
 		}
 	})
 }

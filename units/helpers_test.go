@@ -58,7 +58,7 @@ func publicFile(t testing.TB, stock int64, text string) *Source {
 func all(t testing.TB, s *Source) []Unit {
 	t.Helper()
 	var us []Unit
-	if err := s.Read(t.Context(), func(u Unit) error { us = append(us, u); return nil }); err != nil {
+	if err := s.Read(t.Context(), nil, func(u Unit, _ bool) error { us = append(us, u); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return us

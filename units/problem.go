@@ -1,11 +1,7 @@
 package units
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-
-	"github.com/hashicorp/go-multierror"
 
 	"salectl/spec"
 )
@@ -16,7 +12,7 @@ const maxProblems = 10
 // problems are the first problems of a declaration, and the number of further ones.
 type problems struct {
 	file string
-	all  []*spec.Problem
+	all  []error
 	more int64
 }
 
@@ -41,19 +37,9 @@ func (p *problems) any() bool { return len(p.all) > 0 }
 
 // err returns the problems as an error, nil if there is none.
 func (p *problems) err() error {
-	if len(p.all) == 0 {
-		return nil
+	if p.more == 0 {
+		return spec.Join(p.all)
 	}
-	slices.SortStableFunc(p.all, func(a, b *spec.Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	all := &multierror.Error{ErrorFormat: spec.ErrorFormat}
-	for _, problem := range p.all {
-		all.Errors = append(all.Errors, problem)
-	}
-	if p.more > 0 {
-		all.Errors = append(all.Errors, &spec.Problem{File: p.file,
-			Message: fmt.Sprintf("it has %s", spec.Count(p.more, "more problem")), Remedy: "Correct those above first."})
-	}
-	return all
+	return spec.Join(p.all, &spec.Problem{File: p.file,
+		Message: fmt.Sprintf("it has %s", spec.Count(p.more, "more problem")), Remedy: "Correct those above first."})
 }

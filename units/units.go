@@ -8,7 +8,7 @@
 // of their units. Source.Read passes on the units in order, for a sale that has none yet. Pack
 // encodes some of them as bytes, Key.Seal encrypts these for their place in a log, and Key.Open
 // and Unpack reverse that. For a sale that has units, Source.Compare determines which are no
-// longer declared and how many are new, and Source.New passes on the new ones.
+// longer declared and how many are new, and Source.Read passes on which are.
 //
 // A file may have millions of units. It is read line by line, as often as necessary. Only
 // hashes and the line of a unit are kept, see mark. A file that changes between two readings is
@@ -106,18 +106,22 @@ func (s *Source) Check(ctx context.Context) (Summary, error) {
 	return summary, err
 }
 
-// Read calls each for all units in order, until each returns an error. After a Check these are
-// the units that Check has seen: if the file has changed since, Read returns an error before it
-// passes on a changed unit. Without a Check, units passed on before an error must be discarded,
-// since the file may turn out to have too few units. Read does not detect duplicate names, as
-// Check does.
-func (s *Source) Read(ctx context.Context, each func(Unit) error) error {
+// Read calls each for all units in order, until each returns an error; added reports whether a
+// unit is added by c, where nil adds all. After a Check, or if c is not nil, these are the units
+// that Check or Compare has seen: if the file has changed since, Read returns an error before it
+// passes on a changed unit. Otherwise units passed on before an error must be discarded, since
+// the file may turn out to have too few units. Read does not detect duplicate names, as Check
+// does.
+func (s *Source) Read(ctx context.Context, c *Change, each func(u Unit, added bool) error) error {
+	if c != nil {
+		s.seen = c.seen // also if this is another source than the one that compared
+	}
 	problems := s.problems()
-	if _, err := s.scan(ctx, problems, func(_ int64, u Unit) error {
+	if _, err := s.scan(ctx, problems, func(line int64, u Unit) error {
 		if problems.any() {
 			return nil
 		}
-		return each(u)
+		return each(u, c.adds(line))
 	}); err != nil {
 		return err
 	}

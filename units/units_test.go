@@ -221,7 +221,7 @@ codes.csv:1:3: this is no CSV: bare " in non-quoted-field
 			if got := told(t, s, err); got != c.want[1:] {
 				t.Errorf("got:\n%s", got)
 			}
-			if read := s.Read(t.Context(), func(Unit) error { return nil }); read == nil && !strings.Contains(c.want, "repeats the unit") {
+			if read := s.Read(t.Context(), nil, func(Unit, bool) error { return nil }); read == nil && !strings.Contains(c.want, "repeats the unit") {
 				t.Error("it can be read")
 			}
 		})
@@ -342,7 +342,7 @@ func TestFilesThatChange(t *testing.T) {
 		}
 	}
 	s := publicFile(t, 2, "code\na\nb\n")
-	err := s.Read(t.Context(), func(u Unit) error {
+	err := s.Read(t.Context(), nil, func(u Unit, _ bool) error {
 		if u.Name == "a" {
 			rewrite(s, "code\na\nb\nc\n")
 		}
@@ -363,7 +363,7 @@ func TestFilesThatChange(t *testing.T) {
 		},
 	} {
 		s := publicFile(t, 2, "code\na\nb\n")
-		err := s.Read(t.Context(), func(u Unit) error {
+		err := s.Read(t.Context(), nil, func(u Unit, _ bool) error {
 			if u.Name == "a" {
 				return change(s.units.File)
 			}
@@ -375,8 +375,7 @@ func TestFilesThatChange(t *testing.T) {
 	}
 	for name, second := range map[string]func(*Source) error{
 		"check": func(s *Source) error { _, err := s.Check(t.Context()); return err },
-		"read":  func(s *Source) error { return s.Read(t.Context(), func(Unit) error { return nil }) },
-		"new":   func(s *Source) error { return s.New(t.Context(), nil, func(Unit) error { return nil }) },
+		"read":  func(s *Source) error { return s.Read(t.Context(), nil, func(Unit, bool) error { return nil }) },
 		"compare": func(s *Source) error {
 			_, err := s.Compare(t.Context(), having(nil))
 			return err
@@ -397,13 +396,13 @@ func TestFilesThatChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	rewrite(s, "code\nb\na\n")
-	if got := told(t, s, s.New(t.Context(), c, func(Unit) error { return nil })); got != want {
+	if got := told(t, s, s.Read(t.Context(), c, func(Unit, bool) error { return nil })); got != want {
 		t.Errorf("after it was compared: %s", got)
 	}
 	for name, use := range map[string]func(*Source){"another source": func(*Source) {}, "another source that has read it": func(s *Source) { all(t, s) }} {
 		other := mustSource(t, 2, s.units)
 		use(other)
-		if got := told(t, other, other.New(t.Context(), c, func(Unit) error { return nil })); got != want {
+		if got := told(t, other, other.Read(t.Context(), c, func(Unit, bool) error { return nil })); got != want {
 			t.Errorf("after it was compared, with %s: %s", name, got)
 		}
 	}
@@ -429,7 +428,7 @@ func TestChangedUnitsAreNotHandedOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			read := 0
-			err := s.Read(t.Context(), func(u Unit) error {
+			err := s.Read(t.Context(), nil, func(u Unit, _ bool) error {
 				if read++; u.Name != lines[read] {
 					t.Fatalf("%s: line %d has changed, and unit %d is handed over as %s", name, line, read, u.Name)
 				}
@@ -450,7 +449,7 @@ func TestReadEndsEarly(t *testing.T) {
 	calls := 0
 	for _, s := range []*Source{publicFile(t, 2, "code\na\nb\n"), mustSource(t, 2, spec.Units{Ranges: []string{"1-2"}})} {
 		calls = 0
-		if err := s.Read(t.Context(), func(Unit) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
+		if err := s.Read(t.Context(), nil, func(Unit, bool) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
 			t.Errorf("%d calls, %v", calls, err)
 		}
 	}
@@ -467,7 +466,7 @@ func TestReadEndsEarly(t *testing.T) {
 	// Behind a problem nothing is handed over.
 	s := publicFile(t, 3, "code\na\n\"\nc\n")
 	calls = 0
-	if err := s.Read(t.Context(), func(Unit) error { calls++; return nil }); err == nil || calls != 1 {
+	if err := s.Read(t.Context(), nil, func(Unit, bool) error { calls++; return nil }); err == nil || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 }

@@ -74,8 +74,7 @@ func checkText(commit *pb.Commit) error {
 		case *pb.Op_Claim:
 			valid = utf8.ValidString(kind.Claim.GetUser())
 		case *pb.Op_Settle:
-			s := kind.Settle
-			valid = utf8.ValidString(s.GetPayment()) && utf8.ValidString(s.GetWho()) && utf8.ValidString(s.GetReason())
+			valid = utf8Texts(kind.Settle)
 		case *pb.Op_Payload:
 			valid = utf8.ValidString(kind.Payload.GetKey()) && !slices.ContainsFunc(kind.Payload.GetColumns(), func(column string) bool {
 				return !utf8.ValidString(column)
@@ -131,21 +130,30 @@ func (c *chain) advance(commit *pb.Commit, hash Hash) {
 	c.timeUs = commit.GetTimeUs()
 }
 
-// encode completes the next commit and returns its stored bytes and their hash. Its
-// time is never before that of the previous slot, unless it makes an owner.
-func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
+// Entry is an encoded commit with its head, ready to be appended.
+type Entry struct {
+	Commit *pb.Commit
+	Hash   Hash
+	Bytes  []byte
+	Head   []byte
+}
+
+// encode completes the next commit, whose head has totals. Its time is never before that of the
+// previous slot, unless it makes an owner.
+func (c *chain) encode(commit *pb.Commit, totals Totals) (*Entry, error) {
 	commit.Prev = bytes.Clone(c.hash[:])
 	if !owns(commit) {
 		commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
 	}
 	if err := checkText(commit); err != nil {
-		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
+		return nil, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
 	}
-	entry, err := commit.MarshalVT()
+	stored, err := commit.MarshalVT()
 	if err != nil {
-		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
+		return nil, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
 	}
-	return entry, sha256.Sum256(entry), nil
+	head := Head{Slot: c.next, Hash: sum(stored), TimeUs: commit.GetTimeUs(), Totals: totals}
+	return &Entry{Commit: commit, Hash: head.Hash, Bytes: stored, Head: head.Encode()}, nil
 }
 
 func (c *chain) corrupt(format string, args ...any) error {

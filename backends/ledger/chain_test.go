@@ -22,8 +22,8 @@ func TestChainBreaks(t *testing.T) {
 	late, err := func() ([]byte, error) {
 		s, _ := MustOpenShard(t, 10, 2)
 		s.timeUs = -1 // so that the entry's time is not mended
-		entry, _, err := s.encode(By().at(-1).proto())
-		return entry, err
+		entry, err := s.encode(By().at(-1).proto(), Totals{})
+		return entry.Bytes, err
 	}()
 	if err != nil {
 		t.Fatal(err)

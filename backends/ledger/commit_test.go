@@ -79,8 +79,8 @@ func TestTextOfCommits(t *testing.T) {
 	} {
 		commit := &pb.Commit{Ops: []*pb.Op{op}}
 		c := newChain("test/log")
-		if entry, _, err := c.encode(commit); err == nil {
-			t.Errorf("a %s that is not text is stored as %x", name, entry)
+		if entry, err := c.encode(commit, Totals{}); err == nil {
+			t.Errorf("a %s that is not text is stored as %x", name, entry.Bytes)
 		}
 		entry, err := commit.MarshalVT()
 		if err != nil {

@@ -423,23 +423,8 @@ func (d *Draft) addOther(op *pb.Op) {
 	d.commit.Ops = append(d.commit.Ops, op)
 }
 
-// Entry is an encoded commit with its head, ready to be appended.
-type Entry struct {
-	Commit *pb.Commit
-	Hash   Hash
-	Bytes  []byte
-	Head   []byte
-}
-
 // Encode completes the commit and encodes it with its head.
-func (d *Draft) Encode() (*Entry, error) {
-	stored, hash, err := d.state.encode(d.commit)
-	if err != nil {
-		return nil, err
-	}
-	head := Head{Slot: d.state.next, Hash: hash, TimeUs: d.commit.GetTimeUs(), Totals: d.after.Totals}
-	return &Entry{Commit: d.commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
-}
+func (d *Draft) Encode() (*Entry, error) { return d.state.encode(d.commit, d.after.Totals) }
 
 // Reset empties the draft and bases it on the present state, keeping its memory. The
 // old commit must no longer be in use, except for the units that it granted.

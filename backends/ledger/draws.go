@@ -91,18 +91,15 @@ func (s *State) closeEntries(c *pb.Commit, op *pb.Entries) error {
 	return nil
 }
 
-// award checks an award and removes its unit from the available ones.
-func (s *State) award(c *pb.Commit, op *pb.Settle) error {
+// checkAward checks an award.
+func (s *State) checkAward(c *pb.Commit, op *pb.Settle) error {
 	switch {
 	case !s.IsOwner(c.GetWriter()):
 		return fmt.Errorf("an award by somebody who is not the owner")
 	case len(op.GetUnits()) != 1:
 		return fmt.Errorf("an award of %s", spec.Count(len(op.GetUnits()), "unit"))
 	}
-	if err := checkTerm("an award", s.settings, c.GetTimeUs(), op); err != nil {
-		return err
-	}
-	return s.available.removeEach(op.GetUnits())
+	return checkTerm("an award", s.settings, c.GetTimeUs(), op)
 }
 
 // ClaimsWithUnits returns the number of claims that have or had units: in a draw the awarded entries,

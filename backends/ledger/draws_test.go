@@ -127,11 +127,11 @@ func TestShardRefusesOfADraw(t *testing.T) {
 				c.writer = test.writer
 			}
 			p := c.proto()
-			entry, hash, err := s.encode(p)
+			entry, err := s.encode(p, Totals{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = s.Apply(p, hash, len(entry))
+			err = s.Apply(p, entry.Hash, len(entry.Bytes))
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}

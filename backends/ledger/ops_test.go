@@ -35,11 +35,11 @@ func (c commit) proto() *pb.Commit {
 
 // fold stores a commit as the next slot of a state and folds the stored bytes.
 func FoldCommit(s *State, c commit) ([]byte, error) {
-	entry, _, err := s.encode(c.proto())
+	entry, err := s.encode(c.proto(), Totals{})
 	if err != nil {
 		return nil, err
 	}
-	return entry, s.Fold(entry)
+	return entry.Bytes, s.Fold(entry.Bytes)
 }
 
 func MustFold(t testing.TB, s *State, commits ...commit) {

@@ -223,13 +223,7 @@ func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error)
 			return nil, fmt.Errorf("log %s, slot %d: %w", s.log, s.next, err)
 		}
 	}
-	commit := &pb.Commit{Writer: writer, TimeUs: timeUs, Ops: ops}
-	stored, hash, err := s.encode(commit)
-	if err != nil {
-		return nil, err
-	}
-	after.advance(commit, hash)
-	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: after.Head().Encode()}, nil
+	return s.encode(&pb.Commit{Writer: writer, TimeUs: timeUs, Ops: ops}, after.Head().Totals)
 }
 
 // Head returns the head that belongs to the last slot folded.

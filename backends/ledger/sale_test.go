@@ -141,11 +141,11 @@ func TestSaleRefuses(t *testing.T) {
 			if s.Head() != before {
 				t.Fatal("the attempt changed the sale")
 			}
-			entry, _, err := s.encode(&pb.Commit{Ops: []*pb.Op{test.op}})
+			entry, err := s.encode(&pb.Commit{Ops: []*pb.Op{test.op}}, Totals{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Fold(entry); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
+			if err := s.Fold(entry.Bytes); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("a fold: got %v, want %q", err, test.want)
 			}
 		})

@@ -205,14 +205,6 @@ func frees(op *pb.Settle) bool {
 	return effects[op.GetHow()].units < 0 && !(op.GetHow() == pb.Settle_REFUND && op.GetRetire())
 }
 
-// moved returns the number of units that an op moves, for a claim with n units.
-func moved(n int64, op *pb.Settle) int64 {
-	if effects[op.GetHow()].units > 0 {
-		return int64(len(op.GetUnits()))
-	}
-	return n
-}
-
 // why returns the rest of the error for a rejected op.
 func why(op *pb.Settle, at claimStatus, timeUs int64) string {
 	switch {
@@ -234,41 +226,44 @@ func settleTexts(op *pb.Settle) bool {
 
 // validTexts reports whether the texts of an op can be stored.
 func validTexts(op *pb.Settle) bool {
-	return settleTexts(op) && utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
+	return settleTexts(op) && utf8Texts(op)
+}
+
+func utf8Texts(op *pb.Settle) bool {
+	return utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
 }
 
 // settled applies an op that the verdict permits.
 func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
-	if op.GetHow() == pb.Settle_EXTEND {
+	var err error
+	switch op.GetHow() {
+	case pb.Settle_EXTEND:
 		if until := s.holds.of(i).heldUntil + s.settings.GetPayment().GetExtendByUs(); op.GetHeldUntilUs() != until {
-			return fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
+			err = fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
+		}
+	case pb.Settle_RESELL:
+		err = s.checkResale(c, i, op)
+	case pb.Settle_AWARD:
+		err = s.checkAward(c, op)
+	case pb.Settle_REFUND:
+		if !op.GetRetire() && s.settings.GetSecret() {
+			err = fmt.Errorf("a refund makes units available whose secret the buyer has been told")
 		}
 	}
-	if op.GetHow() == pb.Settle_RESELL {
-		if err := s.resell(c, i, op); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	if op.GetHow() == pb.Settle_AWARD {
-		if err := s.award(c, op); err != nil {
-			return err
-		}
-	}
-	if op.GetHow() == pb.Settle_REFUND && !op.GetRetire() && s.settings.GetSecret() {
-		return fmt.Errorf("a refund makes units available whose secret the buyer has been told")
-	}
+	var freed []int64
 	if frees(op) {
-		if err := s.available.addEach(s.claims.units(i)); err != nil {
-			return err
-		}
+		freed = s.claims.units(i)
 	}
-	s.Totals.settle(moved(int64(s.claims.records.At(i).count), op), op)
+	err = s.holdings.settle(op, int64(s.claims.records.At(i).count), freed)
 	s.claims.settle(i, s.next, op)
-	return nil
+	return err
 }
 
-// resell checks the RESELL of a late payment and removes its units from the available ones.
-func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
+// checkResale checks the RESELL of a late payment.
+func (s *State) checkResale(c *pb.Commit, i uint32, op *pb.Settle) error {
 	r := s.claims.records.At(i)
 	n, had := int64(len(op.GetUnits())), s.users.units(r.user)
 	own := s.claims.units(i)
@@ -282,5 +277,5 @@ func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
 	case !slices.Equal(op.GetUnits(), own) && s.available.hasEach(own):
 		return fmt.Errorf("a claim is resold with other units than its own, which are available")
 	}
-	return s.available.removeEach(op.GetUnits())
+	return nil
 }

@@ -126,11 +126,17 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 		return Settlement{v, now}
 	}
 	op.settle.Slot, op.settle.Index = now.Slot, uint32(now.Index)
-	if !d.move(now, &op.settle) {
-		return Settlement{SettleInvalid, now}
+	var freed []int64
+	if frees(&op.settle) {
+		freed = now.Units
 	}
-	d.after.settle(moved(int64(len(now.Units)), &op.settle), &op.settle)
+	if d.after.settle(&op.settle, int64(len(now.Units)), freed) != nil {
+		return Settlement{SettleInvalid, now} // a damaged ledger may have units in two places
+	}
 	now.settle(&op.settle, d.commit.TimeUs)
+	if e := effectOf(&op.settle); e.units != 0 {
+		d.changes.add(now.User, e.units*int64(len(now.Units)), e.unpaid)
+	}
 	d.changes.settled[n] = now
 	if op.settle.How == pb.Settle_REFUND_DUE {
 		d.changes.owed[owedPayment{n, op.settle.Payment}] = struct{}{}
@@ -138,26 +144,6 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	d.size += size
 	d.commit.Ops = append(d.commit.Ops, &op.op)
 	return Settlement{SettleDone, now}
-}
-
-// move updates the available units and the user's change for an op. It reports whether it
-// could: a damaged ledger may have units in two places.
-func (d *Draft) move(now Claim, op *pb.Settle) bool {
-	e, n := effectOf(op), moved(int64(len(now.Units)), op)
-	var err error
-	switch {
-	case e.units == 0:
-		return true
-	case e.units > 0:
-		err = d.after.available.removeEach(op.GetUnits())
-	case frees(op):
-		err = d.after.available.addEach(now.Units)
-	}
-	if err != nil {
-		return false
-	}
-	d.changes.add(now.User, e.units*n, e.unpaid)
-	return true
 }
 
 // settle applies an op of a commit at timeUs to the claim.

@@ -48,14 +48,7 @@ func (t *Tail) TakeRedacted(entry []byte, hash Hash) (*pb.Commit, error) {
 }
 
 // Entry completes and encodes the next commit. Its head has no totals.
-func (t *Tail) Entry(commit *pb.Commit) (*Entry, error) {
-	stored, hash, err := t.encode(commit)
-	if err != nil {
-		return nil, err
-	}
-	head := Head{Slot: t.next, Hash: hash, TimeUs: commit.GetTimeUs()}
-	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
-}
+func (t *Tail) Entry(commit *pb.Commit) (*Entry, error) { return t.encode(commit, Totals{}) }
 
 // Corrupt returns an ErrCorrupt for the next slot, with the reason.
 func (t *Tail) Corrupt(format string, args ...any) error { return t.corrupt(format, args...) }

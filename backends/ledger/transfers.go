@@ -78,6 +78,18 @@ func (h *holdings) ack(to int, k uint64) error {
 	return nil
 }
 
+// settle applies a Settle to a claim of n units, and frees the listed units.
+func (h *holdings) settle(op *pb.Settle, n int64, freed []int64) error {
+	if effects[op.GetHow()].units > 0 {
+		n = int64(len(op.GetUnits()))
+		if err := h.available.removeEach(op.GetUnits()); err != nil {
+			return err
+		}
+	}
+	h.Totals.settle(n, op)
+	return h.available.addEach(freed)
+}
+
 // generation applies the next generation.
 func (h *holdings) generation(op *pb.Generation) error {
 	if op.GetNumber() != h.Generation+1 {

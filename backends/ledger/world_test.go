@@ -172,13 +172,12 @@ func (w *World) Plant(shard int, ops ...*pb.Op) {
 	w.T.Helper()
 	s := w.Shards[shard]
 	c := commit{string(TestOwner), s.Epoch, w.TimeUs, ops}.proto()
-	entry, hash, err := s.encode(c)
+	entry, err := s.encode(c, s.Totals)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	head := Head{Slot: s.next, Hash: hash, TimeUs: s.timeUs, Totals: s.Totals}
-	w.store(s.log, s.next, &Entry{Bytes: entry, Head: head.Encode()})
-	s.advance(c, hash)
+	w.store(s.log, s.next, entry)
+	s.advance(c, entry.Hash)
 }
 
 // buyer returns a new user of a home shard.

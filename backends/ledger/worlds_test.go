@@ -24,15 +24,15 @@ func (w *World) commitAs(writer string, shard int, ops ...*pb.Op) {
 	w.T.Helper()
 	s := w.Shards[shard]
 	c := commit{writer, s.Epoch, w.TimeUs, ops}.proto()
-	entry, hash, err := s.encode(c)
+	entry, err := s.encode(c, Totals{})
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	slot := s.next
-	if err := s.Apply(c, hash, len(entry)); err != nil {
+	if err := s.Apply(c, entry.Hash, len(entry.Bytes)); err != nil {
 		w.T.Fatal(err)
 	}
-	w.store(s.log, slot, &Entry{Bytes: entry, Head: s.Head().Encode()})
+	w.store(s.log, slot, &Entry{Bytes: entry.Bytes, Head: s.Head().Encode()})
 }
 
 // anything lets one thing happen, most often a step of a transfer.

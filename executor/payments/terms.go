@@ -1,16 +1,12 @@
 package payments
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/hashicorp/go-multierror"
 
 	"salectl/api"
 	"salectl/rules"
@@ -192,19 +188,7 @@ func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path,
 }
 
 // err returns all problems in reading order, or nil.
-func (c *compiler) err() error {
-	if len(c.problems) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(c.problems, func(a, b error) int {
-		var p, q *spec.Problem
-		if !errors.As(a, &p) || !errors.As(b, &q) || p.File != q.File {
-			return 0
-		}
-		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
-	})
-	return &multierror.Error{Errors: c.problems, ErrorFormat: spec.ErrorFormat}
-}
+func (c *compiler) err() error { return spec.Join(c.problems) }
 
 // errBoth reports an answer for which success and failure are both true.
 var errBoth = errors.New("success and failure are both true")

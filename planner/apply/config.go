@@ -6,7 +6,6 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/planner"
-	"salectl/planner/current"
 	"salectl/planner/machine"
 	"salectl/units"
 )
@@ -34,9 +33,9 @@ type Options struct {
 	Linger time.Duration
 	// CancelHolds makes Destroy cancel held claims. Otherwise it waits until each is settled.
 	CancelHolds bool
-	// Units supplies the payloads of the units that Run adds (current.PayloadsOf); nil if units are
+	// Units supplies the payloads of the units that Run adds (PayloadsOf); nil if units are
 	// numbers.
-	Units *current.Payloads
+	Units *Payloads
 	// Key decrypts the payloads of units; nil if units are numbers or public.
 	Key *units.Key
 	// DrawKey encrypts the secret of a draw that Run begins, and decrypts it for a plan of

@@ -285,7 +285,7 @@ func newExecution(t Terms, plan *planner.Plan, exporter Exporter, rehearsal bool
 	if planned != nil {
 		planned.PlanDigest, planned.Who = plan.Digest[:], t.Who
 	}
-	if err := errors.Join(t.Units.Check(planned), keyFits(plan, planned, t.Key)); err != nil {
+	if err := errors.Join(t.Units.check(planned), keyFits(plan, planned, t.Key)); err != nil {
 		return nil, err
 	}
 	x := &execution{

@@ -72,26 +72,31 @@ func (g *payloadSale) read(s spec.Sale) *planner.Actual {
 }
 
 // plan plans a sale, for one execution.
-func (g *payloadSale) plan(s spec.Sale) (*planner.Plan, *current.Payloads) {
+func (g *payloadSale) plan(s spec.Sale) (*planner.Plan, *Payloads) {
 	g.Helper()
 	actual := g.read(s)
 	p, err := planner.Make(s, actual)
 	if err != nil {
 		g.Fatal(err)
 	}
-	return p, g.small(current.PayloadsOf(actual))
+	return p, g.payloads(actual)
 }
 
-// small has slots have few units.
-func (g *payloadSale) small(is *current.Payloads) *current.Payloads {
+// payloads are those of a sale, in slots of few units.
+func (g *payloadSale) payloads(actual *planner.Actual) *Payloads {
+	g.Helper()
+	is, err := PayloadsOf(actual)
+	if err != nil {
+		g.Fatal(err)
+	}
 	if is != nil && g.slots > 0 {
-		is.SlotUnits = g.slots
+		is.slotUnits = g.slots
 	}
 	return is
 }
 
 // begin starts a process that carries out a plan.
-func (g *payloadSale) begin(p *planner.Plan, s spec.Sale, is *current.Payloads) *process {
+func (g *payloadSale) begin(p *planner.Plan, s spec.Sale, is *Payloads) *process {
 	g.Helper()
 	g.world.units, g.world.key = is, g.source(s).Key()
 	defer func() { g.world.units, g.world.key = nil, nil }()
@@ -99,7 +104,7 @@ func (g *payloadSale) begin(p *planner.Plan, s spec.Sale, is *current.Payloads) 
 }
 
 // mustCarryOut carries out a plan to its end.
-func (g *payloadSale) mustCarryOut(p *planner.Plan, s spec.Sale, is *current.Payloads) {
+func (g *payloadSale) mustCarryOut(p *planner.Plan, s spec.Sale, is *Payloads) {
 	g.Helper()
 	if err := g.end(g.begin(p, s, is)); err != nil {
 		g.Fatal(err)
@@ -194,7 +199,7 @@ func TestKilledWhileUnitsAreStored(t *testing.T) {
 					s := g.declare(want...)
 					p, is := g.plan(s)
 					more = g.killed(g.begin(p, s, is), kill, how) || more
-					g.mustCarryOut(p, s, g.small(current.PayloadsOf(g.read(s))))
+					g.mustCarryOut(p, s, g.payloads(g.read(s)))
 					g.land()
 					g.wantUnits(s, want...)
 					if p, _ := g.plan(s); !p.Empty() {
@@ -227,7 +232,7 @@ func TestUnitsChangedWhileTheyAreStored(t *testing.T) {
 					t.Fatalf("the file has changed since the plan was made, and the plan is carried out: %v", proc.err)
 				}
 				g.declare(was...)
-				g.mustCarryOut(p, s, g.small(current.PayloadsOf(g.read(s))))
+				g.mustCarryOut(p, s, g.payloads(g.read(s)))
 				g.land()
 				g.wantUnits(s, was...)
 			}
@@ -283,7 +288,7 @@ func TestUnitsChangedSincePlanned(t *testing.T) {
 	s := g.declare("A", "B", "C")
 	p, _ := g.plan(s)
 	changed := g.declare("A", "B", "D")
-	g.world.units = current.PayloadsOf(g.read(changed))
+	g.world.units = g.payloads(g.read(changed))
 	if _, err := newExecution(g.config().terms(), p, nil, false); !errors.Is(err, planner.ErrStale) {
 		t.Errorf("a saved plan takes other units: %v", err)
 	}

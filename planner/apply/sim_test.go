@@ -42,7 +42,7 @@ type world struct {
 	unfit  map[string]string // what nodes say of themselves, by name
 	folder string            // of exports
 
-	units *current.Payloads // what the next process is told of new units
+	units *Payloads // what the next process is told of new units
 	key   *units.Key
 
 	drawKey *units.Key

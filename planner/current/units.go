@@ -2,9 +2,7 @@ package current
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"salectl/backends/ledger"
@@ -76,7 +74,7 @@ func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u 
 	if err != nil {
 		return err
 	}
-	u.Added = u.Change.Added
+	u.Added = u.Change.Added()
 	gone := slices.DeleteFunc(slices.Clone(u.Change.Gone), func(unit int64) bool { return among(leaving, unit) })
 	for i, s := range shards {
 		u.Gone = append(u.Gone, s.AvailableUnits().Those(gone))
@@ -113,12 +111,8 @@ func readRows(ctx context.Context, declared *spec.Units, u *planner.UnitsActual)
 	if len(ranges) == 0 && at < 0 {
 		return nil
 	}
-	n := &Payloads{source: u.Source, change: u.Change}
-	next, stop := iter.Pull2(n.all)
-	defer stop()
-	added, err, more := next()
 	row, before, follows := "", "", false
-	err2 := u.Source.Read(ctx, func(is units.Unit) error {
+	return u.Source.Read(ctx, u.Change, func(is units.Unit, added bool) error {
 		switch {
 		case at >= 0 && len(ranges) == 0:
 			row = is.Attributes[at]
@@ -129,20 +123,16 @@ func readRows(ctx context.Context, declared *spec.Units, u *planner.UnitsActual)
 		default:
 			left--
 		}
-		if err != nil || !more || is.Name != added.Name {
-			follows = false
-			return err
-		}
-		if follows = follows && row == before; follows {
+		switch {
+		case !added:
+		case follows && row == before:
 			u.Rows[len(u.Rows)-1]++
-		} else {
+		default:
 			u.Rows = append(u.Rows, 1)
 		}
-		before, follows = row, true
-		added, err, more = next()
-		return err
+		before, follows = row, added
+		return nil
 	})
-	return errors.Join(err, err2)
 }
 
 // among reports whether one of several sets has a unit.
