@@ -152,7 +152,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 		return m.run(t, want, args...)
 	}
 	said := run(0, "plan", "-f", path)
-	for _, part := range []string{"backend       the memory of a test\n", "lock nodes    memory-0, memory-1, memory-2\n", "node/memory-2"} {
+	for _, part := range []string{"ledger        the memory of a test\n", "lock nodes    memory-0, memory-1, memory-2\n", "node/memory-2"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("the plan does not say %q: %s", part, said)
 		}
