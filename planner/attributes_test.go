@@ -149,7 +149,7 @@ func has(v reflect.Value, path []int) bool {
 // No attribute is forgotten: a plan lists each, also those that are part of another.
 func TestEveryAttributeIsListed(t *testing.T) {
 	unlisted := []string{
-		".CostLimit", // listed with the costs
+		".CostLimit",                                             // listed with the costs
 		".Sale.Name", ".Sale.Rules.Name", ".Sale.Variables.Name", // listed as the address, and as part of others
 		".Ends.Claims", ".Ends.Refund.Total", // listed with others only, or not needed beside them
 	}

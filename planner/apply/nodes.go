@@ -116,11 +116,9 @@ func (x *execution) checkClock() error {
 			return &planner.Refusal{Reason: planner.ClockWasSet(n.off), Remedy: planner.TrustRemedy}
 		}
 	}
-	return &planner.Refusal{
-		Reason: fmt.Sprintf("this host's clock differs by %v from the median of the lock nodes' clocks; at most %v is allowed",
-			median.Round(time.Millisecond), ttl),
-		Remedy: "Correct the clocks, then repeat the command.",
-	}
+	return planner.Refuse("this host's clock differs by %v from the median of the lock nodes' clocks; at most %v is allowed",
+		median.Round(time.Millisecond), ttl).
+		With("Correct the clocks, then repeat the command.")
 }
 
 // findOwner reports whether a process may be serving the sale: a majority of the nodes has
