@@ -12,7 +12,7 @@ import (
 
 // planned is a part of a page: a sale of so many shards that is to be made, each shard's line
 // as long as it gets.
-func planned(name string, shards int) part {
+func planned(name string, shards int) Part {
 	plan := &planner.Plan{Kind: planner.KindApply, Sale: name, Generation: 1}
 	limit := int64(5)
 	add := func(address string, after *planner.Attributes) {
@@ -23,13 +23,13 @@ func planned(name string, shards int) part {
 	for i := range shards {
 		add(fmt.Sprint("shard/", i), &planner.Attributes{Limit: &limit, Units: fmt.Sprintf("%d-%d", 5*i+1, 5*i+5)})
 	}
-	return part{sale: spec.Sale{Name: name, File: name + ".yaml:1"}, plan: plan}
+	return Part{Sale: spec.Sale{Name: name, File: name + ".yaml:1"}, Plan: plan}
 }
 
 // A page never has more characters than a comment may have, whatever the plans. It ends
 // within no block of code or fold, keeps its marker, and says what is left out.
 func TestMarkdownIsCut(t *testing.T) {
-	many := func(sales, shards int) (parts []part) {
+	many := func(sales, shards int) (parts []Part) {
 		for i := range sales {
 			parts = append(parts, planned(fmt.Sprintf("sale-with-a-name-as-long-as-names-may-be-and-a-number-%04d", i), shards))
 		}
@@ -42,7 +42,7 @@ func TestMarkdownIsCut(t *testing.T) {
 		return all
 	}
 	for name, test := range map[string]struct {
-		parts []part
+		parts []Part
 		cut   bool
 		says  []string
 		wrong []string
@@ -57,8 +57,7 @@ func TestMarkdownIsCut(t *testing.T) {
 		"thousands of them": {many(4000, 1), true, []string{"Sales left out: `sale-with-", " more sales.\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewPage("", "salectl plan")
-			g.parts, g.troubles = test.parts, test.wrong
+			g := &Page{How: "salectl plan", Parts: test.parts, Troubles: test.wrong}
 			text := g.Text(MostCharacters)
 			if n := mdLength(text); n > MostCharacters {
 				t.Errorf("the page has %d characters", n)

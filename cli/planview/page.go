@@ -20,55 +20,37 @@ import (
 // Page formats plans as a comment of a merge request, in the Markdown of GitHub and
 // GitLab.
 type Page struct {
-	title    string // "": none
-	how      string // command line that prints the complete plans
-	parts    []part
-	troubles []string // errors that concern no single sale
-	strays   []strays
+	Title    string // "": none
+	How      string // command line that prints the complete plans
+	Parts    []Part
+	Troubles []string // errors that concern no single sale: of the files, or of the command line
+	Strays   []Strays
 }
 
-// NewPage returns an empty page; how is the command line that prints the complete plans.
-func NewPage(title, how string) *Page { return &Page{title: title, how: how} }
-
-// Add adds the plan of a sale.
-func (g *Page) Add(sale spec.Sale, plan *planner.Plan) {
-	g.parts = append(g.parts, part{sale: sale, plan: plan})
+// Part is the result for one sale: a plan, or why there is none.
+type Part struct {
+	Sale    spec.Sale
+	Plan    *planner.Plan
+	Trouble string // why there is no plan
 }
 
-// AddFailed adds why there is no plan of a sale, as a text.
-func (g *Page) AddFailed(sale spec.Sale, why string) {
-	g.parts = append(g.parts, part{sale: sale, trouble: why})
+// Strays are the live sales of a location that no file declares.
+type Strays struct {
+	Place      string   `json:"place"`
+	Undeclared []string `json:"undeclared"` // names, sorted
 }
 
-// AddTrouble adds the text of an error that concerns no single sale: of the files, or of the
-// command line.
-func (g *Page) AddTrouble(text string) { g.troubles = append(g.troubles, text) }
-
-// AddUndeclared adds live sales of a location that no file declares.
-func (g *Page) AddUndeclared(place string, sales []string) {
-	g.strays = append(g.strays, strays{place, sales})
-}
-
-// strays are live sales without a file.
-type strays struct {
-	Place      string
-	Undeclared []string
-}
-
-// part is the result for one sale: a plan, or why there is none.
-type part struct {
-	sale spec.Sale
-	plan *planner.Plan
-	// trouble is why there is no plan.
-	trouble string
+// Changes reports whether some plan has changes.
+func (g *Page) Changes() bool {
+	return slices.ContainsFunc(g.Parts, func(p Part) bool { return p.Plan != nil && !p.Plan.Empty() })
 }
 
 // marker returns an invisible line that identifies the comment for a pipeline.
 func (g *Page) marker() string {
-	if g.title == "" {
+	if g.Title == "" {
 		return "<!-- salectl plan -->\n"
 	}
-	return "<!-- salectl plan: " + g.title + " -->\n"
+	return "<!-- salectl plan: " + g.Title + " -->\n"
 }
 
 // pageText is the template of the sections of the page.
@@ -95,10 +77,10 @@ func executed(name string, data any) string {
 // Text returns the page, of at most most characters.
 func (g *Page) Text(most int) string {
 	foot := ""
-	if slices.ContainsFunc(g.parts, func(p part) bool { return p.plan != nil && !p.plan.Empty() }) {
+	if g.Changes() {
 		foot = "Claims do not affect a plan. Any other change of a sale makes its plan stale: apply and destroy then refuse it with exit code 5 and change nothing.\n"
 	}
-	how := mdCode(g.how)
+	how := mdCode(g.How)
 	if len(how) > mdTail/4 {
 		how = "The command without `--markdown`"
 	}
@@ -108,30 +90,30 @@ func (g *Page) Text(most int) string {
 // sections returns the sections of the page, with lists of at most lines lines.
 func (g *Page) sections(lines int) (all []mdSection) {
 	few := max(lines, mdFew)
-	if len(g.troubles) > 0 {
-		all = append(all, mdSection{text: executed("text", troubleLines(strings.Join(g.troubles, "\n"), few))})
+	if len(g.Troubles) > 0 {
+		all = append(all, mdSection{text: executed("text", troubleLines(strings.Join(g.Troubles, "\n"), few))})
 	}
-	if len(g.parts) > 1 {
+	if len(g.Parts) > 1 {
 		var rows []string
-		for _, part := range g.parts {
-			rows = append(rows, fmt.Sprintf("| %s | %s |", mdCode(part.sale.Name), part.outcome()))
+		for _, part := range g.Parts {
+			rows = append(rows, fmt.Sprintf("| %s | %s |", mdCode(part.Sale.Name), part.outcome()))
 		}
 		all = append(all, mdSection{text: executed("overview", mdCut(rows, few, "\n… and %s.", "sale"))})
 	}
-	for _, part := range g.parts {
+	for _, part := range g.Parts {
 		switch {
-		case part.plan == nil || !part.plan.Empty() || len(part.plan.Warnings) > 0:
-			all = append(all, mdSection{part.sale.Name, part.text(lines)})
-		case len(g.parts) == 1:
-			all = append(all, mdSection{text: NothingToDo(part.plan) + "\n\n"})
+		case part.Plan == nil || !part.Plan.Empty() || len(part.Plan.Warnings) > 0:
+			all = append(all, mdSection{part.Sale.Name, part.text(lines)})
+		case len(g.Parts) == 1:
+			all = append(all, mdSection{text: NothingToDo(part.Plan) + "\n\n"})
 		}
 	}
-	for _, u := range g.strays {
+	for _, u := range g.Strays {
 		var names []string
 		for _, name := range u.Undeclared {
 			names = append(names, "- "+mdCode(name))
 		}
-		all = append(all, mdSection{text: executed("strays", strays{u.Place, mdCut(names, few, "- and %s", "sale")})})
+		all = append(all, mdSection{text: executed("strays", Strays{u.Place, mdCut(names, few, "- and %s", "sale")})})
 	}
 	return all
 }
@@ -139,14 +121,14 @@ func (g *Page) sections(lines int) (all []mdSection) {
 // heading counts the sales by what their plans do.
 func (g *Page) heading() string {
 	what := "Plan"
-	if g.title != "" {
-		what += " of " + mdCode(g.title)
+	if g.Title != "" {
+		what += " of " + mdCode(g.Title)
 	}
-	if len(g.troubles) > 0 {
+	if len(g.Troubles) > 0 {
 		return what + ": not all can be made"
 	}
 	times := map[string]int{}
-	for _, part := range g.parts {
+	for _, part := range g.Parts {
 		times[part.outcome()]++
 	}
 	var words []string
@@ -168,8 +150,8 @@ const (
 )
 
 // outcome returns what the plan does.
-func (part part) outcome() string {
-	switch plan := part.plan; {
+func (part Part) outcome() string {
+	switch plan := part.Plan; {
 	case plan == nil:
 		return isUnplanned
 	case plan.Empty():
@@ -194,11 +176,11 @@ type planSection struct {
 }
 
 // text returns the section of the sale, with lists of at most lines lines.
-func (part part) text(lines int) string {
+func (part Part) text(lines int) string {
 	few := max(lines, mdFew)
-	s := planSection{Sale: part.sale, Plan: part.plan}
-	if plan := part.plan; plan == nil {
-		s.Trouble = troubleLines(part.trouble, few)
+	s := planSection{Sale: part.Sale, Plan: part.Plan}
+	if plan := part.Plan; plan == nil {
+		s.Trouble = troubleLines(part.Trouble, few)
 	} else {
 		s.Sale.Name, s.Sale.Labels = plan.Sale, plan.Labels
 		s.Noticed = noticed(plan)
