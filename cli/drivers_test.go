@@ -119,7 +119,9 @@ func (m *memoryHome) openNodes(sale spec.Sale) (nodes []quorum.Node, closeNodes 
 
 // drivers are those of the homes in memory, which have no file open.
 func (m *memoryHome) drivers() drivers {
-	return drivers{read: m.read, open: m.open, nodes: m.openNodes, files: func(spec.Sale) (int, error) { return 0, nil }}
+	d := ownDrivers
+	d.read, d.open, d.nodes, d.files = m.read, m.open, m.openNodes, func(spec.Sale) (int, error) { return 0, nil }
+	return d
 }
 
 // run runs a command there, which is to end with an exit code, and returns what it says.
