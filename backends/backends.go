@@ -262,7 +262,7 @@ func (s *Stores) Open(sale spec.Sale) (*Store, error) {
 func storeKey(sale spec.Sale) (string, error) {
 	ledger, err := sale.Ledger()
 	locks, err2 := sale.Locks()
-	return fmt.Sprintf("%s %s %+v %v", ledger.Key(), locks.Key(), sale.Settings(), sale.ListNodes()),
+	return fmt.Sprintf("%s %s %+v %v", ledger.Key(), locks.Key(), sale.Redis, sale.ListNodes()),
 		errors.Join(err, err2)
 }
 

@@ -90,20 +90,14 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 // jobs returns plans to carry out: saved ones that are still valid, or new ones that were shown
 // and confirmed. question is for one plan, several has %s for the names of several sales.
 func (p *program) jobs(ctx context.Context, o planOptions, saved savedPlan, sales []spec.Sale, yes bool, question func(job) string, several string) (jobs []job, err error) {
-	if saved.path != "" {
-		if jobs, err = savedJobs(saved, sales, string(o.kind()), o.kind()); err != nil {
-			return nil, err
-		}
-		sales = salesOf(jobs)
-	}
-	if o.export != "" && len(sales) > 1 {
-		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out is for one sale, but %d are selected", len(sales))}
-	}
-	if saved.path != "" {
-		return jobs, p.checkJobs(ctx, o.source, jobs)
-	}
-	if jobs, err = p.newJobs(ctx, o, sales); err != nil {
+	if jobs, err = jobsOf(saved, sales, string(o.kind()), o.kind()); err != nil {
 		return nil, err
+	}
+	if o.export != "" && len(jobs) > 1 {
+		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out is for one sale, but %d are selected", len(jobs))}
+	}
+	if err := p.makeAll(ctx, o, jobs); err != nil || saved.path != "" {
+		return jobs, err
 	}
 	return jobs, p.askForAll(ctx, o.source, jobs, yes, question, several)
 }

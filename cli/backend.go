@@ -27,37 +27,15 @@ import (
 
 // drivers are the functions that read documents and open stores.
 type drivers struct {
-	read  func(paths []string, stdin io.Reader) ([]spec.Sale, error)                // nil: spec.Load
-	open  func(spec.Sale, *slog.Logger) (*backends.Store, error)                    // nil: backends.Open
-	nodes func(spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) // nil: backends.OpenNodes
-	files func(spec.Sale) (int, error)                                              // nil: backends.Files
-	check func(context.Context, spec.Sale) error                                    // of its users; nil: backends.CheckUsers
-
-	// users opens the attributes of users for rules; nil: backends.OpenUsers.
-	users func(spec.Sale, *rules.Schema) (rules.Users, func() error, error)
+	read  func(paths []string, stdin io.Reader) ([]spec.Sale, error)
+	open  func(spec.Sale, *slog.Logger) (*backends.Store, error)
+	nodes func(spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error)
+	files func(spec.Sale) (int, error)                                      // number of files that are open
+	check func(context.Context, spec.Sale) error                            // of the sale's users
+	users func(spec.Sale, *rules.Schema) (rules.Users, func() error, error) // attributes for rules
 }
 
-// complete sets missing drivers to the program's own.
-func (d *drivers) complete() {
-	if d.read == nil {
-		d.read = spec.Load
-	}
-	if d.open == nil {
-		d.open = backends.Open
-	}
-	if d.nodes == nil {
-		d.nodes = backends.OpenNodes
-	}
-	if d.files == nil {
-		d.files = backends.Files
-	}
-	if d.check == nil {
-		d.check = backends.CheckUsers
-	}
-	if d.users == nil {
-		d.users = backends.OpenUsers
-	}
-}
+var ownDrivers = drivers{spec.Load, backends.Open, backends.OpenNodes, backends.Files, backends.CheckUsers, backends.OpenUsers}
 
 // usersPatience bounds the wait for the servers of users.
 const usersPatience = 10 * time.Second

@@ -55,12 +55,13 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(str
 	letGo := func() { signal.Stop(heard) }
 	signal.Notify(heard, os.Interrupt, syscall.SIGTERM)
 	defer letGo()
-	p := &program{in: stdin, out: &terminal.Answer{W: stdout}, err: stderr, env: env, ignored: ignored, letGo: letGo}
+	p := &program{
+		in: stdin, out: &terminal.Answer{W: stdout}, err: stderr, env: env, drivers: ownDrivers, ignored: ignored, letGo: letGo,
+	}
 	return p.run(args, heard)
 }
 
 func (p *program) run(args []string, heard <-chan os.Signal) int {
-	p.complete()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	done := make(chan error, 1)

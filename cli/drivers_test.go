@@ -119,7 +119,9 @@ func (m *memoryHome) openNodes(sale spec.Sale) (nodes []quorum.Node, closeNodes 
 
 // drivers are those of the homes in memory, which have no file open.
 func (m *memoryHome) drivers() drivers {
-	return drivers{read: m.read, open: m.open, nodes: m.openNodes, files: func(spec.Sale) (int, error) { return 0, nil }}
+	d := ownDrivers
+	d.read, d.open, d.nodes, d.files = m.read, m.open, m.openNodes, func(spec.Sale) (int, error) { return 0, nil }
+	return d
 }
 
 // run runs a command there, which is to end with an exit code, and returns what it says.
@@ -152,7 +154,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 		return m.run(t, want, args...)
 	}
 	said := run(0, "plan", "-f", path)
-	for _, part := range []string{"backend       the memory of a test\n", "lock nodes    memory-0, memory-1, memory-2\n", "node/memory-2"} {
+	for _, part := range []string{"ledger        the memory of a test\n", "lock nodes    memory-0, memory-1, memory-2\n", "node/memory-2"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("the plan does not say %q: %s", part, said)
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"salectl/backends"
+	"salectl/cli/planview"
 	"salectl/cli/terminal"
 	"salectl/planner/current"
 	"salectl/spec"
@@ -166,16 +167,10 @@ func partly(unread int) string {
 	return fmt.Sprintf(" (%s not read)", count(int64(unread), "shard"))
 }
 
-// undeclared is the output of plan for a location with undeclared live sales.
-type undeclared struct {
-	Place      string   `json:"place"`
-	Undeclared []string `json:"undeclared"` // names of live sales, sorted
-}
-
 // undeclaredAt returns the live sales of the locations of a folder's files that no file
 // declares. It omits a location that cannot be read, since the plans of its sales have
 // reported that.
-func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []undeclared, err error) {
+func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []planview.Strays, err error) {
 	places, err := placesOf(sales)
 	if err != nil {
 		return nil, err
@@ -186,7 +181,7 @@ func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []un
 			if l == nil {
 				return err
 			}
-			u := undeclared{Place: l.Place}
+			u := planview.Strays{Place: l.Place}
 			for _, s := range l.Sales {
 				if s.Error == "" && s.File == "" && s.Live() {
 					u.Undeclared = append(u.Undeclared, s.Sale)
@@ -204,7 +199,7 @@ func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []un
 	return all, nil
 }
 
-func (p *program) undeclaredText(u undeclared) {
+func (p *program) undeclaredText(u planview.Strays) {
 	fmt.Fprintf(p.out, "\n%s has %s that no file here declares, and that nothing here changes: %s\n",
 		strings.ToUpper(u.Place[:1])+u.Place[1:], count(int64(len(u.Undeclared)), "live sale"), strings.Join(u.Undeclared, ", "))
 }

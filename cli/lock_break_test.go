@@ -106,7 +106,7 @@ func TestLockBreakRemovesOnlyWhatWasShown(t *testing.T) {
 			w.put("old somebody 1 3000", 0, 1, 2)
 			tty := openTerminal(t)
 			var out bytes.Buffer
-			p := &program{in: tty.program, out: &terminal.Answer{W: &out}, err: tty.program, env: noVariables}
+			p := &program{in: tty.program, out: &terminal.Answer{W: &out}, err: tty.program, env: noVariables, drivers: ownDrivers}
 			code := make(chan int)
 			go func() { code <- p.run([]string{"salectl", "lock", "break", "-f", w.dir + "/sale.yaml", "a"}, nil) }()
 			tty.await("a: somebody has it on 3 of 3 lock nodes, renewed")

@@ -24,9 +24,8 @@ type planOptions struct {
 	out         string // file for the plan, "" for none
 	detailed    bool   // exit with 2 if there are changes
 	destroy     bool
-	export      string        // file of the export by that destroy, of one sale only; "": the default
-	cancelHolds bool          // by that destroy
-	saved       *planner.Plan // plan that the new one must agree with, nil: none
+	export      string // file of the export by that destroy, of one sale only; "": the default
+	cancelHolds bool   // by that destroy
 	markdownFlags
 }
 
@@ -64,7 +63,7 @@ func (o planOptions) kind() planner.Kind {
 }
 
 func (p *program) plan(ctx context.Context, o planOptions) error {
-	page := planview.NewPage(o.title, o.showsAll())
+	page := &planview.Page{Title: o.title, How: o.showsAll()}
 	err := p.planSales(ctx, o, page)
 	if o.markdown {
 		fmt.Fprint(p.out, page.Text(planview.MostCharacters))
@@ -81,7 +80,7 @@ func (p *program) planSales(ctx context.Context, o planOptions, page *planview.P
 			cause = seen.error
 		}
 		for _, e := range failuresOf(cause) {
-			page.AddTrouble(failureText(e))
+			page.Troubles = append(page.Troubles, failureText(e))
 		}
 		return err
 	}
@@ -95,37 +94,30 @@ func (p *program) planSales(ctx context.Context, o planOptions, page *planview.P
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
-	var plans []*planner.Plan
-	changes := false
 	planned := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		plan, err := p.makePlan(ctx, sale, o)
-		if err == nil {
-			plans, changes = append(plans, plan), changes || !plan.Empty()
-		}
+		plan, err := p.makePlan(ctx, job{sale: sale}, o)
 		return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, plan, err)
 	})
 	if ctx.Err() != nil {
 		trouble(context.Cause(ctx))
 	}
 	if o.out != "" && planned == nil {
-		if planned = savePlans(o.out, plans); planned != nil {
+		if planned = savePlans(o.out, page.Parts); planned != nil {
 			trouble(planned)
 		} else if !o.json && !o.markdown {
-			p.savedText(o, changes)
+			p.savedText(o, page.Changes())
 		}
 	}
-	if planned == nil && o.detailed && changes {
+	if planned == nil && o.detailed && page.Changes() {
 		planned = shown{errChanges}
 	}
 	if slices.ContainsFunc(o.files, isFolder) && ctx.Err() == nil {
 		undeclared, err := p.undeclaredAt(ctx, all)
+		page.Strays = undeclared
 		for _, u := range undeclared {
-			switch {
-			case o.markdown:
-				page.AddUndeclared(u.Place, u.Undeclared)
-			case o.json:
+			if o.json {
 				p.emit(u)
-			default:
+			} else if !o.markdown {
 				p.undeclaredText(u)
 			}
 		}
@@ -134,22 +126,24 @@ func (p *program) planSales(ctx context.Context, o planOptions, page *planview.P
 	return planned
 }
 
-// showPlan prints a plan or adds it to a page. err is why there is none; the caller reports it.
+// showPlan adds a plan to the page, and prints it unless its form is Markdown. err is why there is
+// none; the caller reports it.
 func (p *program) showPlan(ctx context.Context, from source, form markdownFlags, page *planview.Page, sale spec.Sale, plan *planner.Plan, err error) error {
+	part := planview.Part{Sale: sale, Plan: plan}
 	if err != nil {
-		page.AddFailed(sale, failureText(p.plainly(sale.Name, late(ctx, err))))
-		return err
+		part.Trouble = failureText(p.plainly(sale.Name, late(ctx, err)))
+	} else {
+		plan.Labels = sale.Labels
 	}
-	plan.Labels = sale.Labels
+	page.Parts = append(page.Parts, part)
 	switch {
-	case form.markdown:
-		page.Add(sale, plan)
+	case err != nil, form.markdown:
 	case from.json:
 		p.emit(plan)
 	default:
 		p.planText(sale, plan, from.all)
 	}
-	return nil
+	return err
 }
 
 func isFolder(path string) bool {
@@ -157,15 +151,16 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (plan *planner.Plan, err error) {
+// makePlan makes the plan of a job. With a saved plan, the new one must agree with it.
+func (p *program) makePlan(ctx context.Context, j job, o planOptions) (plan *planner.Plan, err error) {
 	read := current.Read
 	if o.destroy {
 		read = current.ReadSale
 	}
-	err = p.withActual(ctx, sale, read, func(cfg apply.Config, actual *planner.Actual) error {
-		plans := func() (*planner.Plan, error) { return p.planOf(ctx, cfg, sale, actual, o) }
-		if o.saved != nil {
-			plan, err = o.saved.Check(sale, actual, plans)
+	err = p.withActual(ctx, j.sale, read, func(cfg apply.Config, actual *planner.Actual) error {
+		plans := func() (*planner.Plan, error) { return p.planOf(ctx, cfg, j.sale, actual, o) }
+		if j.plan != nil {
+			plan, err = j.plan.Check(j.sale, actual, plans)
 		} else {
 			plan, err = plans()
 		}

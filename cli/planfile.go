@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"salectl/cli/planview"
 	"salectl/cli/terminal"
 	"salectl/internal/files"
 	"salectl/planner"
@@ -61,10 +63,10 @@ func (f *flags) planFile() savedPlan {
 
 // savePlans writes plans for a later run. Only the owner may read the file: it reveals what is
 // about to be sold.
-func savePlans(path string, plans []*planner.Plan) error {
+func savePlans(path string, plans []planview.Part) error {
 	_, err := files.Saving{Replace: true}.Save(path, func(w io.Writer) error {
-		for _, plan := range plans {
-			text, err := plan.Encode()
+		for _, part := range plans {
+			text, err := part.Plan.Encode()
 			if err != nil {
 				return err
 			}
@@ -94,15 +96,21 @@ func noPlans(paths []string) error {
 	return nil
 }
 
-// job is a plan to be carried out.
+// job is a sale with the plan to carry out.
 type job struct {
 	sale spec.Sale
-	plan *planner.Plan
+	plan *planner.Plan // nil: not made yet
 }
 
-// savedJobs reads the plans of a file for the sales of the sale files, which give the location
-// of each sale. Each plan must be of the command's kind; "": any.
-func savedJobs(saved savedPlan, sales []spec.Sale, command string, kind planner.Kind) (jobs []job, err error) {
+// jobsOf returns the jobs of sales, without plans, or those of the plans in a file. The sales of
+// the sale files give the location of each sale. Each plan must be of the command's kind; "": any.
+func jobsOf(saved savedPlan, sales []spec.Sale, command string, kind planner.Kind) (jobs []job, err error) {
+	if saved.path == "" {
+		for _, sale := range sales {
+			jobs = append(jobs, job{sale: sale})
+		}
+		return jobs, nil
+	}
 	if saved.err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", saved.err)
 	}
@@ -110,110 +118,80 @@ func savedJobs(saved savedPlan, sales []spec.Sale, command string, kind planner.
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", saved.path, err)
 	}
-	byName := make(map[string]spec.Sale)
-	for _, sale := range sales {
-		byName[sale.Name] = sale
-	}
 	for _, plan := range plans {
-		sale, found := byName[plan.Sale]
+		at := slices.IndexFunc(sales, func(s spec.Sale) bool { return s.Name == plan.Sale })
 		switch {
 		case kind != "" && plan.Kind != kind:
 			return nil, &usageError{"salectl " + command, fmt.Sprintf("%s has a plan to %s the sale %s: salectl %[2]s carries it out", saved.path, plan.Kind, plan.Sale)}
-		case !found:
+		case at < 0:
 			return nil, &usageError{"salectl " + command, fmt.Sprintf(
 				"%s has a plan for the sale %s, which no file under -f declares; that file names the stores", saved.path, plan.Sale)}
 		}
-		jobs = append(jobs, job{sale, plan})
+		jobs = append(jobs, job{sales[at], plan})
 	}
 	return jobs, nil
 }
 
-// checkJobs makes all plans of a file anew before the first is carried out: the file may be
-// forged.
-func (p *program) checkJobs(ctx context.Context, from source, jobs []job) error {
-	return p.allOrNone(ctx, from, salesOf(jobs), func(i int) (err error) {
-		jobs[i].plan, err = p.checkPlan(ctx, from, jobs[i])
-		return err
-	})
-}
-
-func (p *program) checkPlan(ctx context.Context, from source, j job) (*planner.Plan, error) {
-	return p.makePlan(ctx, j.sale, planOptions{source: from, destroy: j.plan.Kind == planner.KindDestroy, saved: j.plan})
-}
-
-func salesOf(jobs []job) (sales []spec.Sale) {
+// eachJob is eachSale for jobs.
+func (p *program) eachJob(ctx context.Context, from source, jobs []job, do func(*job) error) error {
+	var sales []spec.Sale
 	for _, j := range jobs {
 		sales = append(sales, j.sale)
 	}
-	return sales
+	at := -1
+	return p.eachSale(ctx, from, sales, func(spec.Sale) error {
+		at++
+		return do(&jobs[at])
+	})
 }
 
-// allOrNone runs do for every sale; it must succeed for all before any sale is changed.
-// Failures are reported; with JSON the other sales have their line, too.
-func (p *program) allOrNone(ctx context.Context, from source, sales []spec.Sale, do func(i int) error) error {
-	at := -1
-	var failed []string
-	err := p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
-		at++
-		err := do(at)
-		if err != nil {
-			failed = append(failed, sale.Name)
+// makeAll makes the plans of all jobs and shows new ones, before any sale is changed. Saved plans
+// are made anew, since the file may be forged. Failures are reported; with JSON the other sales
+// have their line, too.
+func (p *program) makeAll(ctx context.Context, o planOptions, jobs []job) error {
+	var made, failed []string
+	err := p.eachJob(ctx, o.source, jobs, func(j *job) (err error) {
+		isNew := j.plan == nil
+		if j.plan, err = p.makePlan(ctx, *j, o); err != nil {
+			failed = append(failed, j.sale.Name)
+			return err
 		}
-		return err
+		if made = append(made, j.sale.Name); isNew && !o.json {
+			p.planText(j.sale, j.plan, o.all)
+		}
+		return nil
 	})
-	if err == nil || len(sales) == 1 || ctx.Err() != nil {
+	if err == nil || len(jobs) == 1 || ctx.Err() != nil {
 		return err
 	}
 	why := "nothing was changed, since " + strings.Join(failed, ", ") + " failed"
-	if !from.json {
+	if !o.json {
 		p.say("\n%s%s.", strings.ToUpper(why[:1]), why[1:])
 		return err
 	}
-	for _, sale := range sales {
-		if !strings.Contains(" "+strings.Join(failed, " ")+" ", " "+sale.Name+" ") {
-			p.emit(failureLine{Sale: sale.Name, Error: why, ExitCode: ExitCode(err)})
-		}
+	for _, name := range made {
+		p.emit(failureLine{Sale: name, Error: why, ExitCode: ExitCode(err)})
 	}
 	return err
-}
-
-// newJobs makes and shows a plan for each sale.
-func (p *program) newJobs(ctx context.Context, o planOptions, sales []spec.Sale) (jobs []job, err error) {
-	err = p.allOrNone(ctx, o.source, sales, func(i int) error {
-		plan, err := p.makePlan(ctx, sales[i], o)
-		if err != nil {
-			return err
-		}
-		if !o.json {
-			p.planText(sales[i], plan, o.all)
-		}
-		jobs = append(jobs, job{sales[i], plan})
-		return nil
-	})
-	return jobs, err
 }
 
 // carryOutAll carries out jobs in sequence, continues after failures, and finally reports the
 // outcome of each.
 func (p *program) carryOutAll(ctx context.Context, from source, jobs []job, do func(job) error) error {
-	at, told := -1, make([]string, len(jobs))
-	for i := range told {
-		told[i] = "not begun"
-	}
-	err := p.eachSale(ctx, from, salesOf(jobs), func(spec.Sale) error {
-		at++
-		j := jobs[at]
-		err := do(j)
-		told[at] = outcomeOf(j, err)
+	outcomes := terminal.NewTable("sale", "outcome")
+	begun := 0
+	err := p.eachJob(ctx, from, jobs, func(j *job) error {
+		err := do(*j)
+		begun++
+		outcomes.Row(j.sale.Name, outcomeOf(*j, err))
 		return err
 	})
 	if len(jobs) > 1 && !from.json {
-		t := terminal.NewTable("sale", "outcome")
-		for i, j := range jobs {
-			t.Row(j.sale.Name, told[i])
+		for _, j := range jobs[begun:] {
+			outcomes.Row(j.sale.Name, "not begun")
 		}
 		fmt.Fprintln(p.out)
-		t.Write(p.out, "", p.colours(p.out).Dim)
+		outcomes.Write(p.out, "", p.colours(p.out).Dim)
 	}
 	return err
 }

@@ -27,7 +27,7 @@ type capture struct {
 
 func newCapture() *capture {
 	c := new(capture)
-	c.program = &program{in: strings.NewReader(""), out: &terminal.Answer{W: &c.out}, err: &c.err, env: noVariables}
+	c.program = &program{in: strings.NewReader(""), out: &terminal.Answer{W: &c.out}, err: &c.err, env: noVariables, drivers: ownDrivers}
 	return c
 }
 

@@ -166,7 +166,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 			Log: p.serveLog(o), Address: o.address(buyers), Hosts: o.hosts(), Connections: most, Followers: o.followers,
 			IdleTimeout: o.idle, Tokens: tokens, Certificates: certificates,
 		},
-		Standby: o.standby, Build: builtFrom().Build, Env: p.env, Open: p.open, Planning: p.planning,
+		Standby: o.standby, Build: builtFrom(), Env: p.env, Open: p.open, Planning: p.planning,
 		Read: func() ([]spec.Sale, error) { return p.reread(o.source) }, Watch: slices.ContainsFunc(o.files, isFolder), Complete: p.withFlags,
 	})
 	defer func() { err = errors.Join(err, s.Close()) }()

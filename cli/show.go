@@ -14,6 +14,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/cli/planview"
+	"salectl/planner"
 	"salectl/planner/current"
 	"salectl/spec"
 )
@@ -52,22 +53,17 @@ func (p *program) showCommand() *urfave.Command {
 // file may be forged.
 func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sale) error {
 	file := o.saved.path
-	jobs, err := savedJobs(o.saved, sales, "show", "")
+	jobs, err := jobsOf(o.saved, sales, "show", "")
 	if err != nil {
 		return err
 	}
-	page := planview.NewPage(o.title, "salectl show"+o.filesGiven()+" "+quoted(file))
-	at := -1
-	err = p.eachSale(ctx, o.source, salesOf(jobs), func(sale spec.Sale) error {
-		at++
-		plan, err := p.checkPlan(ctx, o.source, jobs[at])
-		if err != nil {
-			return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, nil, err)
+	page := &planview.Page{Title: o.title, How: "salectl show" + o.filesGiven() + " " + quoted(file)}
+	err = p.eachJob(ctx, o.source, jobs, func(j *job) error {
+		plan, err := p.makePlan(ctx, *j, planOptions{source: o.source, destroy: j.plan.Kind == planner.KindDestroy})
+		if err == nil {
+			j.sale.File = map[bool]string{false: file}[o.markdown]
 		}
-		if sale.File = file; o.markdown {
-			sale.File = ""
-		}
-		return p.showPlan(ctx, o.source, o.markdownFlags, page, sale, plan, nil)
+		return p.showPlan(ctx, o.source, o.markdownFlags, page, j.sale, plan, err)
 	})
 	if o.markdown {
 		fmt.Fprint(p.out, page.Text(planview.MostCharacters))

@@ -253,14 +253,15 @@ func TestPlanView(t *testing.T) {
 
   + table/sales  # it does not exist
   + sale/tickets
-      run            1
-      stock          10
-      backend        HBase table sales
-      zookeeper      z:2181
-      zookeeperRoot  /hbase
-      lock nodes     a:1, b:1, c:1
-      passwordEnv    REDIS_PASSWORD
-      tls            true
+      run                  1
+      stock                10
+      redis.nodes          a:1, b:1, c:1
+      redis.passwordEnv    REDIS_PASSWORD
+      redis.tls            true
+      hbase.zookeeper      z:2181
+      hbase.zookeeperRoot  /hbase
+      hbase.table          sales
+      ledger               the HBase table sales
   + node/a:1      marker good  # it votes on the sale's leases
 
   ! lock node b:1 cannot be used: connection refused
@@ -284,9 +285,9 @@ func TestPlanViewOfLongAttributes(t *testing.T) {
 		return &planner.Attributes{Sale: &spec.Sale{Rules: []spec.Rule{{Name: "a", Enforce: spec.EnforceDeny, Require: require}}}}
 	}
 	for _, test := range []struct{ before, after, want string }{
-		{"user.known", "true", "  ~ sale/tickets  rule a deny: user.known -> deny: true\n"},
-		{"user.level in ['gold', 'silver']", "user.level == 'gold'",
-			"  ~ sale/tickets\n      rule a  deny: user.level in ['gold', 'silver'] -> deny: user.level == 'gold'\n"},
+		{"user.known", "true", "  ~ sale/tickets  rules[a].require user.known -> true\n"},
+		{"user.level in ['gold', 'silver'] && user.known", "user.level == 'gold'",
+			"  ~ sale/tickets\n      rules[a].require  user.level in ['gold', 'silver'] && user.known -> user.level == 'gold'\n"},
 	} {
 		c := newCapture()
 		c.planText(spec.Sale{}, &planner.Plan{Sale: "tickets", Actions: []planner.Action{

@@ -24,19 +24,9 @@ func (p *program) versionCommand() *urfave.Command {
 	}
 }
 
-// build describes the build of this program.
-type build struct {
-	server.Build
-	Modified bool   `json:"modified,omitempty"` // changed since the commit
-	Platform string `json:"platform"`
-}
-
 // builtFrom reads the build information that the go command stored in the binary.
-func builtFrom() build {
-	b := build{
-		Build:    server.Build{Version: "devel", Go: runtime.Version()},
-		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	}
+func builtFrom() server.Build {
+	b := server.Build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

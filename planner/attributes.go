@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,39 +47,42 @@ type Attributes struct {
 
 // list returns every attribute. Absent ones are "", or omitted if their number is variable.
 func (a *Attributes) list() (fields []Field) {
-	if a == nil {
-		a = new(Attributes)
-	}
+	a = cmp.Or(a, new(Attributes))
 	show := func(name, text string) { fields = append(fields, Field{Name: name, After: text}) }
 	sale := cmp.Or(a.Sale, new(spec.Sale))
-	spec.Each("", a.Sale, func(path, text string) {
-		block, _, _ := strings.Cut(strings.TrimPrefix(path, "spec."), ".")
-		switch name, _, _ := strings.Cut(block, "["); {
-		case path == "metadata.name" || slices.Contains(listedOtherwise, name):
+	spec.Each("", sale, func(path, text string) {
+		name := strings.TrimPrefix(strings.TrimPrefix(path, "metadata."), "spec.")
+		switch {
+		case name == "name", strings.HasSuffix(name, "].name"), name == "phase":
 			return
-		case path == "spec.stock": // the phases precede it
+		case name == "stock": // the phases precede it
 			show("phase", a.Phase)
 			show("spec.phase", string(sale.Phase))
-		case path == "spec.opensAt":
-			text = TimeText(sale.OpensAt)
-		case path == "spec.closesAt":
-			text = TimeText(sale.ClosesAt)
 		}
-		show(strings.TrimPrefix(strings.TrimPrefix(path, "metadata."), "spec."), text)
+		show(name, text)
 	})
 	fields = append(fields, a.Ends.Fields()...)
 	if u := sale.Units; u != nil {
-		show("units.from", map[bool]string{true: "range", false: "file"}[len(u.Ranges) > 0])
-		show("units.secret", trueText(u.Secret))
+		show("units.from", map[bool]string{true: "file"}[u.FromFile])
+		show("units.secret", strconv.FormatBool(u.Secret))
 	}
 	show("units.digest", a.UnitsDigest[:min(len(a.UnitsDigest), shortSet)])
 	if sale.RedPacket != nil {
 		show("redPacket", packetText(*sale))
 	}
-	a.listRules(sale, show)
-	if a.Sale != nil {
-		settings := sale.Settings()
-		spec.Each("", &settings, show)
+	var names []string
+	for _, r := range sale.Rules {
+		names = append(names, r.Name)
+	}
+	show("rules", strings.Join(names, ", "))
+	for _, name := range slices.Sorted(maps.Keys(a.Costs)) {
+		show("cost of "+name, fmt.Sprintf("at most %s of %s", spec.Grouped(a.Costs[name]), spec.Grouped(a.CostLimit)))
+	}
+	show("rule set", a.RuleSet[:min(len(a.RuleSet), shortSet)])
+	ledger, _ := sale.Ledger()
+	show("ledger", ledger.Place)
+	if sale.Homes != nil {
+		show("lock nodes", strings.Join(sale.Homes.Locks.Nodes, ", "))
 	}
 	limit, generation := "", ""
 	if a.Limit != nil {
@@ -96,15 +100,8 @@ func (a *Attributes) list() (fields []Field) {
 	return fields
 }
 
-// listedOtherwise are the blocks of options that list formats itself.
-var listedOtherwise = []string{"phase", "rules", "variables", "users", "history", "queue", "redis", "hbase", "embedded"}
-
-func trueText(is bool) string {
-	if is {
-		return "true"
-	}
-	return ""
-}
+// shortSet is the number of digits of a rule set's hash that people are shown.
+const shortSet = 12
 
 // saleAttributes returns the attributes of a declared sale.
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {

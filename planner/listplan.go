@@ -162,9 +162,6 @@ func unlessSaved(s lists.Settings) string {
 	return ""
 }
 
-// pauseFirst is the remedy if the nodes of a sale can change only while it is paused.
-const pauseFirst = "Run 'salectl pause' with the file as it was, then 'salectl apply', start the server anew, then run 'salectl resume'."
-
 // fixedLists refuses changes of a live sale's engine, and of the inputs of its lists and
 // packets.
 func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...any) error) error {
@@ -176,23 +173,14 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 	case packetText(desired) != packetText(old):
 		return refuse("its units cannot change from %s to %s: the amounts are fixed", packetText(old), packetText(desired))
 	case desired.RedPacket != nil && desired.Stock != old.Stock:
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is live, its stock cannot change from %d to %d: the amounts of its red packet are fixed",
-				actual.Name, old.Stock, desired.Stock),
-			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d.", old.Run+1),
-		}
-	case desired.Ack != old.Ack && !actual.resting():
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is open, its ack cannot change from %s to %s: serving processes use the value with which they started",
-				actual.Name, old.Ack, desired.Ack),
-			Remedy: pauseFirst,
-		}
-	case !slices.Equal(old.ListNodes(), desired.ListNodes()) && !actual.resting():
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is open, its nodes and their order cannot change: each shard's list, with its grabs, is on one of them",
-				actual.Name),
-			Remedy: pauseFirst,
-		}
+		return refuse("its stock cannot change from %d to %d: the amounts of its red packet are fixed", old.Stock, desired.Stock)
+	case actual.resting():
+		return nil
+	case desired.Ack != old.Ack:
+		return actual.pauseFirst("its ack cannot change from %s to %s: serving processes use the value with which they started",
+			old.Ack, desired.Ack)
+	case !slices.Equal(old.ListNodes(), desired.ListNodes()):
+		return actual.pauseFirst("its nodes and their order cannot change: each shard's list, with its grabs, is on one of them")
 	}
 	return nil
 }
@@ -246,10 +234,8 @@ func CheckLists(sale string, old spec.Sale, names []string, begun bool) error {
 	if !begun {
 		change = "run 'salectl apply' with the new ones"
 	}
-	return &Refusal{
-		Reason: fmt.Sprintf("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.ListNodes(), ", "), given),
-		Remedy: "Write redis.nodes as they are declared, in that order. To change them, " + change + ".",
-	}
+	return Refuse("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.ListNodes(), ", "), given).
+		With("Write redis.nodes as they are declared, in that order. To change them, %s.", change)
 }
 
 // ListNodeActual is a list node.

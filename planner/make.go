@@ -24,27 +24,19 @@ func Make(desired spec.Sale, actual *Actual) (*Plan, error) {
 	case sale.UID() == "":
 		return create(desired, actual)
 	case sale.Destroyed() && desired.Run <= sale.Run():
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("run %d of sale %s is destroyed, but its file declares run %d", sale.Run(), actual.Name, desired.Run),
-			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d; otherwise remove it from its file.", sale.Run()+1),
-		}
+		return nil, Refuse("run %d of sale %s is destroyed, but its file declares run %d", sale.Run(), actual.Name, desired.Run).
+			With("To sell under this name again, write metadata.run: %d; otherwise remove it from its file.", sale.Run()+1)
 	case sale.Destroyed():
 		return create(desired, actual)
 	case sale.Sealed() != nil:
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is sealed and exported, and not yet deleted", actual.Name),
-			Remedy: fmt.Sprintf("Run 'salectl destroy' again; then write metadata.run: %d to sell under this name again.", sale.Run()+1),
-		}
+		return nil, Refuse("sale %s is sealed and exported, and not yet deleted", actual.Name).
+			With("Run 'salectl destroy' again; then write metadata.run: %d to sell under this name again.", sale.Run()+1)
 	case desired.Run > sale.Run():
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("run %d of sale %s is live, but its file declares run %d", sale.Run(), actual.Name, desired.Run),
-			Remedy: fmt.Sprintf("Destroy run %d first.", sale.Run()),
-		}
+		return nil, Refuse("run %d of sale %s is live, but its file declares run %d", sale.Run(), actual.Name, desired.Run).
+			With("Destroy run %d first.", sale.Run())
 	case desired.Run < sale.Run():
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("run %d of sale %s is live, but its file declares the earlier run %d", sale.Run(), actual.Name, desired.Run),
-			Remedy: fmt.Sprintf("Write metadata.run: %d.", sale.Run()),
-		}
+		return nil, Refuse("run %d of sale %s is live, but its file declares the earlier run %d", sale.Run(), actual.Name, desired.Run).
+			With("Write metadata.run: %d.", sale.Run())
 	}
 	return change(desired, actual)
 }
@@ -55,7 +47,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, tooManyUnits(actual.Name, desired.Stock)
 	}
 	if _, _, err := HomesOf(desired, desired); err != nil {
-		return nil, &Refusal{Reason: fmt.Sprintf("sale %s: %v", actual.Name, err)}
+		return nil, Refuse("sale %s: %v", actual.Name, err)
 	}
 	declaration, err := desired.JSON()
 	if err != nil {

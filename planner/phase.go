@@ -14,10 +14,8 @@ func firstPhase(desired spec.Sale, actual *Actual) (pb.Phase, error) {
 	case "":
 		return pb.Phase_OPEN, nil
 	case spec.PhaseClosed:
-		return 0, &Refusal{
-			Reason: fmt.Sprintf("sale %s would begin closed for good", actual.Name),
-			Remedy: "Write spec.phase: paused to sell later, or open, or leave it out.",
-		}
+		return 0, Refuse("sale %s would begin closed for good", actual.Name).
+			With("Write spec.phase: paused to sell later, or open, or leave it out.")
 	}
 	return phaseOf(desired.Phase), nil
 }
@@ -29,18 +27,15 @@ func nextPhase(desired *spec.Sale, old spec.Sale, actual *Actual) (pb.Phase, err
 	now, next := actual.Sale.Newest().GetSettings().GetPhase(), phaseOf(desired.Phase)
 	switch {
 	case now == pb.Phase_CLOSED && next != now && next != pb.Phase_PHASE_UNSPECIFIED:
-		return 0, &Refusal{
-			Reason: fmt.Sprintf("sale %s is closed for good, but its file declares spec.phase: %s", actual.Name, desired.Phase),
-			Remedy: fmt.Sprintf("Write spec.phase: closed, or leave it out; or destroy the sale and write metadata.run: %d to sell under this name again.", actual.Sale.Run()+1),
-		}
+		return 0, Refuse("sale %s is closed for good, but its file declares spec.phase: %s", actual.Name, desired.Phase).
+			With("Write spec.phase: closed, or leave it out; or destroy the sale and write metadata.run: %d to sell under this name again.",
+				actual.Sale.Run()+1)
 	case now == pb.Phase_CLOSED:
 		desired.Phase = old.Phase
 		return now, nil
 	case next == pb.Phase_CLOSED && actual.Sale.Applied() == 0:
-		return 0, &Refusal{
-			Reason: fmt.Sprintf("sale %s is planned, but has not reached every shard yet, and its file declares spec.phase: closed", actual.Name),
-			Remedy: "Run 'salectl apply' without it first, or destroy the sale.",
-		}
+		return 0, Refuse("sale %s is planned, but has not reached every shard yet, and its file declares spec.phase: closed", actual.Name).
+			With("Run 'salectl apply' without it first, or destroy the sale.")
 	case next == pb.Phase_CLOSED:
 		for _, file := range []spec.Sale{old, *desired} {
 			if err := protected(file, actual.Name, "its file cannot declare spec.phase: closed"); err != nil {
@@ -70,10 +65,8 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		return nil, err
 	}
 	if sale.Applied() == 0 {
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is planned, but has not reached every shard yet", actual.Name),
-			Remedy: "Run 'salectl apply' first.",
-		}
+		return nil, Refuse("sale %s is planned, but has not reached every shard yet", actual.Name).
+			With("Run 'salectl apply' first.")
 	}
 	shards, err := actual.project()
 	if err != nil {
@@ -99,10 +92,8 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		}
 	}
 	if now == pb.Phase_CLOSED {
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is closed for good", actual.Name),
-			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d to sell under this name again.", sale.Run()+1),
-		}
+		return nil, Refuse("sale %s is closed for good", actual.Name).
+			With("Destroy it and write metadata.run: %d to sell under this name again.", sale.Run()+1)
 	}
 	if declares := phaseOf(old.Phase); declares != pb.Phase_PHASE_UNSPECIFIED && declares != phase {
 		p.warn("the sale's file declares spec.phase: %s, %s", old.Phase, thenApply(phase))

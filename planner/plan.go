@@ -160,15 +160,11 @@ func newPlan(kind Kind, actual *Actual) *Plan {
 func (p *Plan) setPlanned(planned *pb.Planned) error {
 	switch err := ledger.CheckPlanned(planned); {
 	case errors.Is(err, ledger.ErrTooLarge):
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s: the plan does not fit into a slot of the sale's log: %v", p.Sale, err),
-			Remedy: "Change fewer units at a time: those whose numbers follow each other take the least room.",
-		}
+		return Refuse("sale %s: the plan does not fit into a slot of the sale's log: %v", p.Sale, err).
+			With("Change fewer units at a time: those whose numbers follow each other take the least room.")
 	case err != nil:
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s: generation %d could not be taken by its shards: %v", p.Sale, planned.GetGeneration(), err),
-			Remedy: "Change the declaration. Nothing was applied.",
-		}
+		return Refuse("sale %s: generation %d could not be taken by its shards: %v", p.Sale, planned.GetGeneration(), err).
+			With("Change the declaration. Nothing was applied.")
 	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(planned)
 	if err != nil {

@@ -18,6 +18,7 @@ package planner
 
 import (
 	"errors"
+	"fmt"
 )
 
 // Errors that callers distinguish. In addition, ledger.ErrCorrupt reports a state that
@@ -43,6 +44,17 @@ var (
 type Refusal struct {
 	Reason string // a clause without a full stop
 	Remedy string // one or more sentences; "" if there is none
+}
+
+// Refuse returns a Refusal with a reason.
+func Refuse(format string, args ...any) *Refusal {
+	return &Refusal{Reason: fmt.Sprintf(format, args...)}
+}
+
+// With returns the refusal with a remedy.
+func (r *Refusal) With(format string, args ...any) *Refusal {
+	r.Remedy = fmt.Sprintf(format, args...)
+	return r
 }
 
 func (r *Refusal) Error() string {

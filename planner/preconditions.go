@@ -18,16 +18,14 @@ func exists(actual *Actual, does string) error {
 	case actual.Lost() != "":
 		return &Refusal{Reason: actual.Lost(), Remedy: LostRemedy}
 	case sale.UID() == "":
-		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run 'salectl apply' first."}
+		return Refuse("sale %s does not exist", actual.Name).With("Run 'salectl apply' first.")
 	case !sale.Live():
 		first := "" // steps before a new run
 		if !sale.Destroyed() {
 			first = "destroy it, "
 		}
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is %s: nothing %s any more", actual.Name, sale.Phase(), does),
-			Remedy: fmt.Sprintf("To sell under this name again, %swrite metadata.run: %d and run 'salectl apply'.", first, sale.Run()+1),
-		}
+		return Refuse("sale %s is %s: nothing %s any more", actual.Name, sale.Phase(), does).
+			With("To sell under this name again, %swrite metadata.run: %d and run 'salectl apply'.", first, sale.Run()+1)
 	}
 	return nil
 }
@@ -40,10 +38,8 @@ func protected(old spec.Sale, name, refusal string) error {
 	if !old.Protect {
 		return nil
 	}
-	return &Refusal{
-		Reason: fmt.Sprintf("sale %s is protected: %s", name, refusal),
-		Remedy: "If this is intended, remove metadata.protect from its file and run 'salectl apply' first.",
-	}
+	return Refuse("sale %s is protected: %s", name, refusal).
+		With("If this is intended, remove metadata.protect from its file and run 'salectl apply' first.")
 }
 
 // HomesOf returns the location of a sale in an old and a new declaration. It fails if one of
@@ -68,33 +64,26 @@ func nodeNames(locks spec.Home) string {
 }
 
 func tooManyUnits(sale string, last int64) error {
-	return &Refusal{
-		Reason: fmt.Sprintf("sale %s would number its units up to %d, above the maximum", sale, last),
-		Remedy: fmt.Sprintf("At most %d units can be dealt in the life of a sale.", int64(maxUnit)),
-	}
+	return Refuse("sale %s would number its units up to %d, above the maximum", sale, last).
+		With("At most %d units can be dealt in the life of a sale.", int64(maxUnit))
 }
 
 // fixed refuses changes that a live sale does not allow.
 func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	startOver := fmt.Sprintf("Either destroy the sale and write metadata.run: %d, or declare a sale of another name.", old.Run+1)
 	refuse := func(format string, args ...any) error {
-		return &Refusal{Reason: fmt.Sprintf("sale %s is live, ", actual.Name) + fmt.Sprintf(format, args...), Remedy: startOver}
+		return Refuse("sale %s is live, "+format, append([]any{actual.Name}, args...)...).With("%s", startOver)
 	}
 	phase := actual.Sale.Newest().GetSettings().GetPhase()
 	from, to, err := HomesOf(old, desired)
 	if err != nil {
-		return &Refusal{Reason: fmt.Sprintf("sale %s is live, and its stores cannot be compared with those of the file: %v", actual.Name, err)}
+		return Refuse("sale %s is live, and its stores cannot be compared with those of the file: %v", actual.Name, err)
 	}
-	if err := fixedLists(desired, old, actual, refuse); err != nil {
+	err = cmp.Or(fixedLists(desired, old, actual, refuse), fixedUnits(desired.Units, old.Units, refuse), fixedDraw(desired, old, actual, refuse))
+	if err != nil {
 		return err
 	}
-	if err := fixedUnits(desired.Units, old.Units, refuse); err != nil {
-		return err
-	}
-	if err := fixedDraw(desired, old, actual, refuse); err != nil {
-		return err
-	}
-	if end := desired.ClosesAt; desired.Protect && !end.IsZero() && !end.After(actual.At) && !end.Equal(old.ClosesAt) {
+	if end := desired.ClosesAt; !end.IsZero() && !end.After(actual.At) && !end.Equal(old.ClosesAt) {
 		if err := protected(desired, actual.Name, "its closesAt cannot become "+TimeText(end)+", which has passed"); err != nil {
 			return err
 		}
@@ -106,18 +95,18 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	case from.Ledger.Kind != to.Ledger.Kind || from.Ledger.Place != to.Ledger.Place:
 		return refuse("it cannot move from %s to %s", from.Ledger.Place, to.Ledger.Place)
 	case changed && phase == pb.Phase_CLOSED:
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is closed for good: a change of its declaration would have no effect", actual.Name),
-			Remedy: startOver,
-		}
+		return Refuse("sale %s is closed for good: a change of its declaration would have no effect", actual.Name).With("%s", startOver)
 	case !SameNodes(from.Locks, to.Locks) && phase != pb.Phase_PAUSED && actual.Sale.Applied() > 0:
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot change from %s to %s: two processes could each have a majority",
-				actual.Name, nodeNames(from.Locks), nodeNames(to.Locks)),
-			Remedy: pauseFirst,
-		}
+		return actual.pauseFirst("its lock nodes cannot change from %s to %s: two processes could each have a majority",
+			nodeNames(from.Locks), nodeNames(to.Locks))
 	}
 	return nil
+}
+
+// pauseFirst returns the refusal of a change for which the sale must be paused.
+func (a *Actual) pauseFirst(format string, args ...any) error {
+	return Refuse("sale %s is open, "+format, append([]any{a.Name}, args...)...).
+		With("Run 'salectl pause' with the file as it was, then 'salectl apply', start the server anew, then run 'salectl resume'.")
 }
 
 // fixedUnits refuses to change what the units of a live sale are.

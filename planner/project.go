@@ -117,10 +117,8 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual)
 	default:
 		if free := sum(v.available()); free < -delta {
 			lowest := max(sum(v.limits())-free, int64(len(v)))
-			return &Refusal{
-				Reason: fmt.Sprintf("the stock of sale %s can be lowered by at most %s, not by %d", sale, spec.Count(free, "unit"), -delta),
-				Remedy: fmt.Sprintf("The lowest stock allowed now is %d.", lowest),
-			}
+			return Refuse("the stock of sale %s can be lowered by at most %s, not by %d", sale, spec.Count(free, "unit"), -delta).
+				With("The lowest stock allowed now is %d.", lowest)
 		}
 		for i, n := range lower(v.limits(), v.available(), -delta) {
 			planned.Shards[i].Remove = n

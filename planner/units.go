@@ -71,17 +71,14 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 	}
 	switch {
 	case rows > ledger.MaxRows:
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s would have units in %d rows, with those that earlier plans added, and at most %d are counted with", p.Sale, rows, ledger.MaxRows),
-			Remedy: "Leave choose out, or make of several rows one.",
-		}
+		return nil, Refuse("sale %s would have units in %d rows, with those that earlier plans added, and at most %d are counted with",
+			p.Sale, rows, ledger.MaxRows).
+			With("Leave choose out, or make of several rows one.")
 	case len(is.Taken) > 0 && actual.Sale.Live() && string(actual.Sale.Newest().GetUnits()) == string(is.Digest[:]):
 		p.warn("units that are no longer declared are claimed or in transfer: %s", someNumbers(is.Taken))
 	case len(is.Taken) > 0:
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s no longer declares units that are claimed or in transfer: %s", p.Sale, someNumbers(is.Taken)),
-			Remedy: fmt.Sprintf("Declare them again, and count them in the stock. 'salectl audit --unit %d' shows who has unit %[1]d.", is.Taken[0]),
-		}
+		return nil, Refuse("sale %s no longer declares units that are claimed or in transfer: %s", p.Sale, someNumbers(is.Taken)).
+			With("Declare them again, and count them in the stock. 'salectl audit --unit %d' shows who has unit %[1]d.", is.Taken[0])
 	}
 	return is.Digest[:], nil
 }

@@ -59,9 +59,11 @@ type Config struct {
 
 // Build describes the build of the program.
 type Build struct {
-	Version string `json:"version"` // a tag, or "devel"
-	Commit  string `json:"commit,omitempty"`
-	Go      string `json:"go"`
+	Version  string `json:"version"` // a tag, or "devel"
+	Commit   string `json:"commit,omitempty"`
+	Go       string `json:"go"`
+	Modified bool   `json:"modified,omitempty"` // changed since the commit
+	Platform string `json:"platform"`
 }
 
 // Server serves sales: an executor for each of them behind one HTTP server.

@@ -12,5 +12,5 @@ const EmbeddedNode = "embedded"
 
 // home returns the home of the ledger. That of the locks has a node in addition.
 func (e *Embedded) home() Home {
-	return Home{Kind: "embedded", Place: "embedded files", Local: e.Dir, Settings: Settings{Backend: "embedded"}}
+	return Home{Kind: "embedded", Place: "embedded files", Local: e.Dir}
 }

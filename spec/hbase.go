@@ -31,8 +31,5 @@ func (d *decoder) table(v value, o *option) (any, bool) {
 }
 
 func (h *HBase) home() Home {
-	return Home{
-		Kind: "hbase", Place: "the HBase table " + h.Table, Local: fmt.Sprint(*h),
-		Settings: Settings{Backend: "HBase table " + h.Table, Zookeeper: h.Zookeeper, ZookeeperRoot: h.ZookeeperRoot},
-	}
+	return Home{Kind: "hbase", Place: "the HBase table " + h.Table, Local: fmt.Sprint(*h)}
 }

@@ -22,6 +22,9 @@ type Files []string
 // MarshalJSON returns an empty list.
 func (Files) MarshalJSON() ([]byte, error) { return []byte("[]"), nil }
 
+// String describes the files without their names, which plans do not compare.
+func (Files) String() string { return "exports" }
+
 // HistoryTable is an HBase table of what users bought.
 type HistoryTable struct {
 	// Zookeeper are the servers as host:port. The default is that of the sale's own table.

@@ -1,9 +1,6 @@
 package spec
 
-import (
-	"cmp"
-	"fmt"
-)
+import "fmt"
 
 // Home is the location of the ledger or the locks of a sale, independent of its kind. Packages
 // planner and cli use it instead of the kinds.
@@ -16,9 +13,6 @@ type Home struct {
 	// Nodes are the names of the lock nodes, as given by their drivers, in the order of the
 	// document. A ledger has none.
 	Nodes []string `json:"nodes,omitempty"`
-	// Settings are shown in plans. If they lack the backend of the ledger or the lock nodes,
-	// plans show Place and Nodes.
-	Settings Settings `json:"settings"`
 	// Local distinguishes homes with the same Place within a process. It is no part of a
 	// declaration: a folder may be moved with its content.
 	Local string `json:"-"`
@@ -32,18 +26,6 @@ func (h Home) Key() string { return fmt.Sprintf("%q %q %q", h.Kind, h.Place, h.L
 type Homes struct {
 	Ledger Home `json:"ledger"`
 	Locks  Home `json:"locks"`
-}
-
-// Settings are the settings of homes that plans show: the tags yaml have the names for Each. They
-// include no secrets.
-type Settings struct {
-	Backend       string   `yaml:"backend,omitempty" json:"backend,omitempty"` // backend of the ledger
-	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper,omitempty"`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot,omitempty"`
-	LockNodes     []string `yaml:"lock nodes,omitempty" json:"lockNodes,omitempty"`
-	UsernameEnv   string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty"`
-	PasswordEnv   string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty"`
-	TLS           bool     `yaml:"tls,omitempty" json:"tls,omitempty"`
 }
 
 // KeepInFiles has the sale keep ledger and locks in files beside its document.
@@ -98,19 +80,6 @@ func (h Home) known(what string) error {
 		return fmt.Errorf("its declaration does not say where %s kept in a way that this program knows: use a newer one", what)
 	}
 	return nil
-}
-
-// Settings returns the settings of both homes that plans show, as far as they are known.
-func (s Sale) Settings() Settings {
-	ledger, _ := s.Ledger()
-	locks, _ := s.Locks()
-	all := locks.Settings
-	if s.Homes != nil && all.LockNodes == nil {
-		all.LockNodes = locks.Nodes
-	}
-	all.Backend = cmp.Or(ledger.Settings.Backend, ledger.Place, "unknown to this program")
-	all.Zookeeper, all.ZookeeperRoot = ledger.Settings.Zookeeper, ledger.Settings.ZookeeperRoot
-	return all
 }
 
 // ListNodes returns the names of the list nodes in the order used by ListNode; none with

@@ -59,7 +59,7 @@ func anySale(t *rapid.T) Sale {
 	}
 	if !redis && rapid.Bool().Draw(t, "homes") {
 		home := func(name string) Home {
-			return Home{Kind: "memory", Place: rapid.String().Draw(t, name), Settings: Settings{Backend: rapid.String().Draw(t, "backend")}}
+			return Home{Kind: "memory", Place: rapid.String().Draw(t, name)}
 		}
 		s.Homes = &Homes{Ledger: home("ledger"), Locks: home("locks")}
 		s.Homes.Locks.Nodes = rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "nodes")

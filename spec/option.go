@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -334,8 +335,9 @@ func (b *block) each(path string, v reflect.Value, f func(path string, o *option
 			}
 			o.inner.each(at, field, f)
 		case field.IsValid():
-			for i := range field.Len() {
-				o.inner.each(fmt.Sprintf("%s[%d]", at, i), field.Index(i), f)
+			for i := range field.Len() { // rules and variables have names
+				item := field.Index(i)
+				o.inner.each(fmt.Sprintf("%s[%s]", at, item.FieldByName("Name")), item, f)
 			}
 		}
 	}
@@ -361,8 +363,16 @@ func textOf(value any) string {
 	switch v := value.(type) {
 	case Duration:
 		return FormatTerm(time.Duration(v))
+	case time.Time:
+		return v.UTC().Format(time.RFC3339Nano)
 	case []string:
 		return strings.Join(v, ", ")
+	case map[string]string:
+		var words []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			words = append(words, key+" "+v[key])
+		}
+		return strings.Join(words, ", ")
 	}
 	return fmt.Sprint(value)
 }

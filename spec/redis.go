@@ -32,8 +32,5 @@ func (d *decoder) redis(odd bool) {
 
 func (r *Redis) home() Home {
 	nodes := strings.Join(slices.Sorted(slices.Values(r.Nodes)), " ")
-	return Home{
-		Kind: "redis", Place: "the Redis nodes " + nodes, Nodes: r.Nodes, Local: nodes,
-		Settings: Settings{LockNodes: r.Nodes, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, TLS: r.TLS},
-	}
+	return Home{Kind: "redis", Place: "the Redis nodes " + nodes, Nodes: r.Nodes, Local: nodes}
 }

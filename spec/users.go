@@ -45,6 +45,9 @@ func (all *Attributes) UnmarshalJSON(text []byte) error {
 	return err
 }
 
+// String lists the attributes for people.
+func (all Attributes) String() string { return textOf(all.types()) }
+
 func (all Attributes) types() map[string]string {
 	types := map[string]string{}
 	for _, a := range all {

@@ -3,7 +3,6 @@ package planview
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -110,17 +109,6 @@ func mdLines(text string) (lines []string) {
 	return lines
 }
 
-// mdTable returns the lines of a table with at most most rows.
-func mdTable(most int, noun string, head []string, rows [][]string) []string {
-	row := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |" }
-	var lines []string
-	for _, cells := range rows {
-		lines = append(lines, row(cells))
-	}
-	rule := slices.Repeat([]string{"---"}, len(head))
-	return append([]string{row(head), row(rule)}, mdCut(lines, most, "\n… and %s.", noun)...)
-}
-
 // mdCut cuts a list to most lines and one that counts the others.
 func mdCut(lines []string, most int, others, noun string) []string {
 	if left := len(lines) - most; left > 0 {
@@ -129,85 +117,62 @@ func mdCut(lines []string, most int, others, noun string) []string {
 	return lines
 }
 
+// mdLength returns the length of a text in UTF-16 units.
 func mdLength(text string) int { return len(utf16.Encode([]rune(text))) }
 
 // mdFew is the length to which lists are cut that no section can do without.
 const mdFew = 40
 
-// mdTail is the room for the last line of a page that was cut.
+// mdTail is the room for the last lines of a page that was cut.
 const mdTail = 1000
 
-// mdSection is a part of a page that is written shorter, or omitted, if the page is too long.
+// mdSection is a part of a page.
 type mdSection struct {
-	sale  string                // "": it concerns no single sale
-	write func(most int) string // writes it with lists of at most most lines
+	sale string // "": it concerns no single sale
+	text string
 }
 
-// mdPage joins sections between head and foot to a page of at most most characters. If that
-// takes shorter sections, the last line describes them; how is the command that prints all.
-func mdPage(head string, sections []mdSection, foot string, most int, how string) string {
-	room := most - mdLength(head) - mdLength(foot)
-	texts, length := make([]string, len(sections)), 0
+// mdPage joins head, sections and foot to a page of at most most characters. write writes the
+// sections with lists of at most so many lines; the longest lists that fit are taken. If even the
+// shortest do not, the last sections are omitted. how is the command that prints all.
+func mdPage(head string, write func(lines int) []mdSection, foot string, most int, how string) string {
+	var sections []mdSection
+	for _, lines := range []int{math.MaxInt, 400, mdFew, 0} {
+		sections = write(lines)
+		var page strings.Builder
+		page.WriteString(head)
+		for _, s := range sections {
+			page.WriteString(s.text)
+		}
+		if page.WriteString(foot); lines < math.MaxInt {
+			page.WriteString(mdShortened(nil, how))
+		}
+		if mdLength(page.String()) <= most {
+			return page.String()
+		}
+	}
+	text, room := head, most-mdLength(head)-mdLength(foot)-mdTail
 	for i, s := range sections {
-		texts[i] = s.write(math.MaxInt)
-		length += mdLength(texts[i])
+		if room -= mdLength(s.text); room < 0 {
+			return text + foot + mdShortened(sections[i:], how)
+		}
+		text += s.text
 	}
-	if length > room {
-		foot += mdShorten(sections, texts, room-mdTail) + how + " prints all.\n"
-	}
-	return head + strings.Join(texts, "") + foot
+	return text + foot + mdShortened(nil, how)
 }
 
-// mdShorten makes complete sections shorter until they fit into the room, and describes what
-// they lack. An early section leaves later ones no more than the room for their shortest texts.
-func mdShorten(sections []mdSection, texts []string, room int) string {
-	least, rest := make([]int, len(sections)), 0
-	for i, s := range sections {
-		least[i] = mdLength(s.write(0))
-		rest += least[i]
-	}
-	lacks := "\n**This comment is shortened to the maximum size.** "
-	general := false
-	var whole, partly []string
-	for i, s := range sections {
-		rest -= least[i]
-		text := texts[i]
-		if least[i] > room {
-			text, whole = "", append(whole, s.sale)
+// mdShortened returns the line that says what a page lacks: lines of lists, and some sections.
+func mdShortened(lacks []mdSection, how string) string {
+	const few = 10
+	var sales []string
+	for _, s := range lacks {
+		if s.sale != "" {
+			sales = append(sales, mdCode(s.sale))
 		}
-		for _, most := range []int{400, mdFew, 0} {
-			if mdLength(text) <= max(room-rest, least[i]) {
-				break
-			}
-			text = s.write(most)
-		}
-		length := mdLength(text)
-		if length == least[i] && text != texts[i] {
-			partly = append(partly, s.sale)
-		}
-		general = general || s.sale == "" && text != texts[i]
-		texts[i], room = text, room-length
 	}
-	if general {
-		lacks += "General notes are incomplete. "
+	left := ""
+	if len(sales) > 0 {
+		left = "Sales left out: " + strings.Join(mdCut(sales, few, "and %s", "sale"), ", ") + ". "
 	}
-	return lacks + mdSales("Sales left out", whole) + mdSales("Without their resources", partly)
-}
-
-// mdSales lists the sales of sections, as many as fit into a part of the last line.
-func mdSales(what string, sales []string) string {
-	const most = mdTail / 4
-	sales = slices.DeleteFunc(sales, func(sale string) bool { return sale == "" })
-	text := ""
-	for i, sale := range sales {
-		if sale = mdCode(sale); len(text)+len(sale) > most {
-			text += fmt.Sprintf(", and %d more", len(sales)-i)
-			break
-		}
-		text += ", " + sale
-	}
-	if text == "" {
-		return ""
-	}
-	return what + ": " + text[len(", "):] + ". "
+	return "\n**This comment is shortened to the maximum size.** " + left + how + " prints all.\n"
 }

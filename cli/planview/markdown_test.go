@@ -12,7 +12,7 @@ import (
 
 // planned is a part of a page: a sale of so many shards that is to be made, each shard's line
 // as long as it gets.
-func planned(name string, shards int) part {
+func planned(name string, shards int) Part {
 	plan := &planner.Plan{Kind: planner.KindApply, Sale: name, Generation: 1}
 	limit := int64(5)
 	add := func(address string, after *planner.Attributes) {
@@ -23,13 +23,13 @@ func planned(name string, shards int) part {
 	for i := range shards {
 		add(fmt.Sprint("shard/", i), &planner.Attributes{Limit: &limit, Units: fmt.Sprintf("%d-%d", 5*i+1, 5*i+5)})
 	}
-	return part{sale: spec.Sale{Name: name, File: name + ".yaml:1"}, plan: plan}
+	return Part{Sale: spec.Sale{Name: name, File: name + ".yaml:1"}, Plan: plan}
 }
 
 // A page never has more characters than a comment may have, whatever the plans. It ends
 // within no block of code or fold, keeps its marker, and says what is left out.
 func TestMarkdownIsCut(t *testing.T) {
-	many := func(sales, shards int) (parts []part) {
+	many := func(sales, shards int) (parts []Part) {
 		for i := range sales {
 			parts = append(parts, planned(fmt.Sprintf("sale-with-a-name-as-long-as-names-may-be-and-a-number-%04d", i), shards))
 		}
@@ -42,23 +42,22 @@ func TestMarkdownIsCut(t *testing.T) {
 		return all
 	}
 	for name, test := range map[string]struct {
-		parts []part
+		parts []Part
 		cut   bool
 		says  []string
 		wrong []string
 	}{
 		"one":               {many(1, 3), false, nil, nil},
-		"many problems":     {nil, true, []string{"General notes are incomplete. "}, problems(1000)},
-		"problems and more": {many(400, 3), true, []string{"General notes are incomplete. ", "Sales left out: "}, problems(200)},
+		"many problems":     {nil, true, []string{" more lines\n```"}, problems(1000)},
+		"problems and more": {many(400, 3), true, []string{" more lines\n```", "Sales left out: "}, problems(200)},
 		"a large one":       {many(1, 5000), true, []string{" more lines\n```\n\n</details>\n"}, nil},
 		"some":              {many(8, 30), false, nil, nil},
-		"so many in part":   {many(60, 30), true, []string{"Without their resources: `sale-with-"}, nil},
-		"too many":          {many(400, 1), true, []string{"Sales left out: `sale-with-", " more. ", "Without their resources: `"}, nil},
+		"so many in part":   {many(60, 30), true, []string{" more lines\n```\n\n</details>\n"}, nil},
+		"too many":          {many(400, 1), true, []string{"Sales left out: `sale-with-", " more sales. "}, nil},
 		"thousands of them": {many(4000, 1), true, []string{"Sales left out: `sale-with-", " more sales.\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewPage("", "salectl plan")
-			g.parts, g.troubles = test.parts, test.wrong
+			g := &Page{How: "salectl plan", Parts: test.parts, Troubles: test.wrong}
 			text := g.Text(MostCharacters)
 			if n := mdLength(text); n > MostCharacters {
 				t.Errorf("the page has %d characters", n)
@@ -66,7 +65,7 @@ func TestMarkdownIsCut(t *testing.T) {
 			if !strings.HasPrefix(text, g.marker()) {
 				t.Errorf("it begins with %.60s", text)
 			}
-			if !fencesShut(text) || strings.Count(text, "<details>") != strings.Count(text, "</details>") {
+			if !fencesShut(text) || strings.Count(text, "<details open>") != strings.Count(text, "</details>") {
 				t.Error("it ends within a block")
 			}
 			if cut := strings.Contains(text, "**This comment is shortened") && strings.HasSuffix(text, "`salectl plan` prints all.\n"); cut != test.cut {

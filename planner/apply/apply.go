@@ -67,7 +67,7 @@ func (x *execution) apply() {
 // change came before it.
 func (x *execution) noteApplied() {
 	goal, unmarked := x.goal, x.unmarked
-	x.begin(notingApplied)
+	x.begin("appending Applied")
 	x.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}, func() bool {
 		ours, live := x.sale.UID() == x.plan.UID, x.sale.Live()
 		if ours && !live && x.overtaken != nil {
@@ -111,7 +111,7 @@ func (x *execution) shortfall(goal uint64) int64 {
 // enter reads the sale's log, and appends the plan unless the log has it. If the run has ended,
 // the plan is stale, or overtaken continues.
 func (x *execution) enter() {
-	x.begin(readingSale)
+	x.begin("reading the sale's log")
 	x.readSale()
 	for {
 		switch x.plan.Standing(x.intent, x.sale) {
@@ -141,7 +141,7 @@ func (x *execution) enter() {
 				x.stale("is at slot %d of its log, the plan was made at %d", x.sale.Next(), x.plan.Slot)
 			}
 			x.core.Sleep(lagPause)
-			x.begin(readingSale)
+			x.begin("reading the sale's log")
 			x.readSale()
 		default:
 			x.stale("has changed since the plan was made")
@@ -155,7 +155,7 @@ func (x *execution) appendPlanned() bool {
 	x.core.Check(errors.Join(x.checkClock(), x.checkLists(x.intent)))
 	entry, err := x.sale.Entry(x.Writer, x.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: x.intent}})
 	x.core.Check(err)
-	x.begin(appendingPlanned)
+	x.begin("appending Planned")
 	x.planned = sent
 	e := x.log.Append(entry)
 	for e == ledger.Again {

@@ -60,9 +60,7 @@ func removeCopy(ctx context.Context, cfg Config, name string, age time.Duration)
 // exist is no error.
 func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 	if !current.IsCopy(name) {
-		return nil, &planner.Refusal{
-			Reason: fmt.Sprintf("sale %s is not a rehearsal, so it is not removed without an export", name),
-		}
+		return nil, planner.Refuse("sale %s is not a rehearsal, so it is not removed without an export", name)
 	}
 	actual, err := current.ReadSale(ctx, cfg.Backends, name)
 	if err != nil {

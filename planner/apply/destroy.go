@@ -58,7 +58,7 @@ func (t *teardown) close() {
 // owner completes them itself and gets a ttl for that.
 func (t *teardown) drain() {
 	for {
-		t.x.begin(settlingTransfers)
+		t.x.begin("ending transfers and holds")
 		t.x.core.Each(t.x.sale.Shards(), t.readClosed)
 		open, until := t.unsettled()
 		switch {
@@ -160,7 +160,7 @@ func (t *teardown) receive(to int, draft *ledger.Draft) error {
 // shard. If another writer was faster, all shards are read again.
 func (t *teardown) seal() {
 	for {
-		t.x.begin(sealingShards)
+		t.x.begin("sealing the shards")
 		t.x.core.Each(t.x.sale.Shards(), t.sealShard)
 		if !slices.ContainsFunc(t.x.shards, func(s shard) bool { return !s.state.Sealed() }) {
 			return
@@ -197,7 +197,7 @@ func (t *teardown) export() {
 		digest []byte
 	}
 	for try := 1; ; try++ {
-		t.x.begin(exporting)
+		t.x.begin("exporting")
 		sale := export.Sale{Name: t.x.plan.Sale, Log: t.x.sale, Shards: t.x.states()}
 		t.drawSteps = t.x.sale.DrawSteps()
 		e, err := machine.OnStore(t.x.core, "export", 0, func(ctx context.Context, logs ledger.Logs) (e exported, err error) {
@@ -252,7 +252,7 @@ func (t *teardown) noteSealed() {
 		sealed.Claims += int64(s.Claims())
 		sealed.UnitsSold += s.Sold
 	}
-	t.x.begin(notingSealed)
+	t.x.begin("appending Sealed")
 	// Another process may have appended Sealed for the same bytes: an export does not depend on
 	// its author.
 	t.x.note(&pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, func() bool {
@@ -288,7 +288,7 @@ func (t *teardown) erase() {
 // eraseShards deletes the logs up to the slots at which they were sealed, even those without a
 // head: that read may lag.
 func (t *teardown) eraseShards() {
-	t.x.begin(deletingLogs)
+	t.x.begin("deleting the shards' logs")
 	logs := planner.ShardLogs(t.x.sale)
 	heads := t.x.core.ReadHeads(logs)
 	t.x.core.Changed = t.x.core.Changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
@@ -350,7 +350,7 @@ func (t *teardown) eraseLate() {
 }
 
 func (t *teardown) noteDestroyed() {
-	t.x.begin(notingDestroyed)
+	t.x.begin("appending Destroyed")
 	t.x.note(&pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, func() bool {
 		if t.x.sale.UID() != t.x.plan.UID {
 			t.x.stale("had a new run started meanwhile")
@@ -362,7 +362,7 @@ func (t *teardown) noteDestroyed() {
 // eraseSale deletes the own log of a rehearsal.
 func (t *teardown) eraseSale() {
 	if t.x.rehearsal {
-		t.x.begin(deletingSale)
+		t.x.begin("deleting the sale's log")
 		t.x.core.Changed = true
 		t.x.core.DeleteLog(spec.SaleLog(t.x.plan.Sale), t.x.sale.Next()-1)
 	}
@@ -385,7 +385,7 @@ func (t *teardown) reportHolds(now time.Time) {
 // forgetLists removes the sale's lists from the nodes. After several attempts it skips a node
 // that cannot be reached: its keys belong to a run that has ended.
 func (t *teardown) forgetLists() {
-	t.x.begin(forgettingLists)
+	t.x.begin("deleting the lists")
 	if !t.x.onLists() {
 		return
 	}

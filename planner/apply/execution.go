@@ -35,7 +35,7 @@ type execution struct {
 	log  *machine.Log
 	lags int // reads that ended before the plan's slot
 
-	stage stage  // for people
+	stage string // current step of the plan, for people
 	waits string // what the stage waits for; "" for nothing but replies
 	goal  uint64 // generation that the shards are brought to; 0: unknown
 	// unmarked are the nodes that Applied names.
@@ -289,7 +289,7 @@ func newExecution(t Terms, plan *planner.Plan, exporter Exporter, rehearsal bool
 		return nil, err
 	}
 	x := &execution{
-		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: exporter, rehearsal: rehearsal, stage: notBegun,
+		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: exporter, rehearsal: rehearsal, stage: "not begun",
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
@@ -391,36 +391,6 @@ func (x *execution) left() string {
 	return strings.Join(all, "; ")
 }
 
-// stage describes the current step of an execution. A stage that a plan does not need is skipped.
-type stage string
-
-// Stages, in their order.
-const (
-	notBegun          stage = "not begun"
-	askingNodes       stage = "asking the lock nodes"
-	checkingTable     stage = "checking the table"
-	readingSale       stage = "reading the sale's log"
-	storingUnits      stage = "storing payloads"
-	appendingPlanned  stage = "appending Planned"
-	bringingShards    stage = "applying the generation to the shards"
-	markingNodes      stage = "marking the lock nodes"
-	fillingLists      stage = "filling the lists"
-	notingApplied     stage = "appending Applied"
-	closingEntries    stage = "closing the entries of the shards"
-	notingEntries     stage = "appending EntriesClosed"
-	notingDrawn       stage = "appending Drawn"
-	notingRanked      stage = "appending Ranked"
-	settlingTransfers stage = "ending transfers and holds"
-	sealingShards     stage = "sealing the shards"
-	exporting         stage = "exporting"
-	notingSealed      stage = "appending Sealed"
-	sweepingNodes     stage = "cleaning the lock nodes"
-	forgettingLists   stage = "deleting the lists"
-	deletingLogs      stage = "deleting the shards' logs"
-	notingDestroyed   stage = "appending Destroyed"
-	deletingSale      stage = "deleting the sale's log"
-)
-
 // planned is the knowledge about the plan in the sale's log.
 type planned int
 
@@ -435,8 +405,8 @@ const (
 // isKnown reports whether the log has the plan.
 func (p planned) isKnown() bool { return p >= found }
 
-// begin enters a stage.
-func (x *execution) begin(s stage) { x.stage, x.waits = s, "" }
+// begin enters a stage. A stage that a plan does not need is skipped.
+func (x *execution) begin(stage string) { x.stage, x.waits = stage, "" }
 
 // String describes the progress for people: "apply: appending Planned, slot 7, 3 of 5 shards
 // done".

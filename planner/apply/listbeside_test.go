@@ -108,7 +108,7 @@ func TestListsOfShardsThatAreMade(t *testing.T) {
 	w.runUntil(w.mustPlan(numbers(30)), 2)
 	p := w.begin(w.mustPlan(numbers(40)))
 	for !p.done {
-		if p.x.stage == bringingShards && slices.ContainsFunc(p.queue, func(k calls.Call) bool { return k.List }) {
+		if p.x.stage == "applying the generation to the shards" && slices.ContainsFunc(p.queue, func(k calls.Call) bool { return k.List }) {
 			t.Fatal("a list is asked for before its shard is there")
 		}
 		p.step(inOrder)

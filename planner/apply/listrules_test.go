@@ -216,7 +216,7 @@ func TestListsRefusals(t *testing.T) {
 		"total":  {other(func(s *spec.Sale) { s.RedPacket.Total++ }), "30.00 CNY, split random, min 0.01 to 30.01 CNY", "destroy", false},
 		"split":  {other(func(s *spec.Sale) { s.RedPacket.Split = spec.SplitEven }), "split even", "destroy", false},
 		"units":  {other(func(s *spec.Sale) { s.RedPacket = nil }), "to numbers", "destroy", false},
-		"stock":  {other(func(s *spec.Sale) { s.Stock = 31 }), "stock cannot change from 30 to 31", "Destroy it and write metadata.run: 2.", false},
+		"stock":  {other(func(s *spec.Sale) { s.Stock = 31 }), "stock cannot change from 30 to 31", "write metadata.run: 2, or declare", false},
 		"ack":    {other(func(s *spec.Sale) { s.Ack = spec.AckRedis }), "ack cannot change from ledger to redis", "salectl pause", true},
 		"order": {other(func(s *spec.Sale) { s.Redis = &spec.Redis{Nodes: []string{"redis-1:6379", "redis-0:6379"}} }),
 			"their order cannot change", "salectl pause", true},

@@ -19,7 +19,7 @@ import (
 // Where a process serves the sale, the owners do so sooner and get a ttl for it. A fill by
 // another process is not disturbed.
 func (x *execution) fillLists() {
-	x.begin(fillingLists)
+	x.begin("filling the lists")
 	p, _ := x.sale.Planned(x.goal)
 	if !x.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
 		return

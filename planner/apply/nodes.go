@@ -18,7 +18,7 @@ import (
 // askNodes reads the identity and time of each node. It must precede every read of the sale's
 // log; see markNode.
 func (x *execution) askNodes() {
-	x.begin(askingNodes)
+	x.begin("asking the lock nodes")
 	sent := x.core.Now
 	x.core.Each(len(x.nodes), func(i int) {
 		n := &x.nodes[i]
@@ -116,11 +116,9 @@ func (x *execution) checkClock() error {
 			return &planner.Refusal{Reason: planner.ClockWasSet(n.off), Remedy: planner.TrustRemedy}
 		}
 	}
-	return &planner.Refusal{
-		Reason: fmt.Sprintf("this host's clock differs by %v from the median of the lock nodes' clocks; at most %v is allowed",
-			median.Round(time.Millisecond), ttl),
-		Remedy: "Correct the clocks, then repeat the command.",
-	}
+	return planner.Refuse("this host's clock differs by %v from the median of the lock nodes' clocks; at most %v is allowed",
+		median.Round(time.Millisecond), ttl).
+		With("Correct the clocks, then repeat the command.")
 }
 
 // findOwner reports whether a process may be serving the sale: a majority of the nodes has
@@ -145,7 +143,7 @@ func (x *execution) findOwner() (alive bool) {
 // several attempts: its leases expire, and the marker of a destroyed sale is never queried.
 // The next destroy sweeps again.
 func (x *execution) sweep() {
-	x.begin(sweepingNodes)
+	x.begin("cleaning the lock nodes")
 	freeBy := x.core.Now.Mono + x.ttl()
 	x.core.Each(len(x.nodes), func(i int) { x.sweepNode(i, freeBy) })
 }
@@ -199,7 +197,7 @@ func (x *execution) trySweep(i int, freeBy time.Duration) error {
 // is first on every shard, a majority must have a marker. Later each node repairs its own, so
 // one round is enough, and a change of phase makes none.
 func (x *execution) mark() {
-	x.begin(markingNodes)
+	x.begin("marking the lock nodes")
 	first := x.sale.Applied() == 0
 	if !first && x.plan.Kind == planner.KindPhase {
 		x.unmarked = x.sale.Unmarked()

@@ -32,7 +32,7 @@ func (x *execution) storeUnits() {
 	if added.Count <= 0 {
 		return
 	}
-	x.begin(storingUnits)
+	x.begin("storing payloads")
 	name := spec.UnitsLog(x.intent.GetUid())
 	fold := payload.NewLog(name)
 	log := &machine.Log{Core: x.core, Writer: ledger.NewWriter(name, fold), Apply: func(e *ledger.Entry) error {

@@ -443,9 +443,10 @@ func TestAttributesOfASale(t *testing.T) {
 	want := []planner.Field{
 		{Name: "run", Before: "", After: "1"}, {Name: "phase", Before: "", After: "open"}, {Name: "stock", Before: "", After: "30"}, {Name: "lockCount", Before: "", After: "3"}, {Name: "perUserLimit", Before: "", After: "1"},
 		{Name: "opensAt", Before: "", After: "2026-11-11T12:00:00Z"}, {Name: "closesAt", Before: "", After: "2026-11-11T12:00:01.5Z"}, {Name: "engine", Before: "", After: "redis"}, {Name: "ack", Before: "", After: "ledger"}, {Name: "backlog", Before: "", After: "100"},
-		{Name: "lock.ttl", Before: "", After: "2500ms"}, {Name: "redPacket", Before: "", After: "30.00 CNY, split random, min 0.01"},
-		{Name: "backend", Before: "", After: "HBase table sales"}, {Name: "zookeeper", Before: "", After: "z:2181"}, {Name: "zookeeperRoot", Before: "", After: "/hbase"}, {Name: "lock nodes", Before: "", After: "a:1, b:1, c:1"},
-		{Name: "usernameEnv", Before: "", After: "USER"}, {Name: "passwordEnv", Before: "", After: "PASSWORD"}, {Name: "tls", Before: "", After: "true"}, {Name: "generation", Before: "", After: "1"},
+		{Name: "lock.ttl", Before: "", After: "2500ms"}, {Name: "redis.nodes", Before: "", After: "a:1, b:1, c:1"},
+		{Name: "redis.usernameEnv", Before: "", After: "USER"}, {Name: "redis.passwordEnv", Before: "", After: "PASSWORD"}, {Name: "redis.tls", Before: "", After: "true"},
+		{Name: "hbase.zookeeper", Before: "", After: "z:2181"}, {Name: "hbase.zookeeperRoot", Before: "", After: "/hbase"}, {Name: "hbase.table", Before: "", After: "sales"},
+		{Name: "redPacket", Before: "", After: "30.00 CNY, split random, min 0.01"}, {Name: "ledger", Before: "", After: "the HBase table sales"}, {Name: "generation", Before: "", After: "1"},
 	}
 	create := newWorld(t).mustPlan(sale).Actions[0]
 	if got := create.Fields(); !slices.Equal(got, want) {
@@ -453,7 +454,7 @@ func TestAttributesOfASale(t *testing.T) {
 	}
 	want = []planner.Field{
 		{Name: "run", Before: "", After: "1"}, {Name: "phase", Before: "", After: "open"}, {Name: "stock", Before: "", After: "10"}, {Name: "lockCount", Before: "", After: "3"}, {Name: "perUserLimit", Before: "", After: "2"},
-		{Name: "lock.ttl", Before: "", After: "3s"}, {Name: "backend", Before: "", After: "memory"}, {Name: "lock nodes", Before: "", After: "node-0, node-1, node-2"}, {Name: "generation", Before: "", After: "1"},
+		{Name: "lock.ttl", Before: "", After: "3s"}, {Name: "ledger", Before: "", After: "memory"}, {Name: "lock nodes", Before: "", After: "node-0, node-1, node-2"}, {Name: "generation", Before: "", After: "1"},
 	}
 	if got := newWorld(t).mustPlan(tickets(10)).Actions[0].Fields(); !slices.Equal(got, want) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)

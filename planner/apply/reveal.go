@@ -48,7 +48,7 @@ func (r *revealing) run() {
 // read reads the sale's log and compares it with the plan.
 func (r *revealing) read() {
 	x := r.x
-	x.begin(readingSale)
+	x.begin("reading the sale's log")
 	x.readSale()
 	for x.sale.Next() < x.plan.Slot {
 		if x.lags++; x.lags > lagTries {
@@ -73,7 +73,7 @@ func (r *revealing) closeEntries() {
 	x := r.x
 	x.shards = make([]shard, x.sale.Shards())
 	r.trees, r.entries = make([]draw.Tree, len(x.shards)), make([][]draw.Entry, len(x.shards))
-	x.begin(closingEntries)
+	x.begin("closing the entries of the shards")
 	x.core.Each(len(x.shards), r.close)
 }
 
@@ -111,7 +111,7 @@ func (r *revealing) close(i int) {
 // publish appends the entries of all shards to the sale's log.
 func (r *revealing) publish() {
 	x := r.x
-	x.begin(notingEntries)
+	x.begin("appending EntriesClosed")
 	op := ledger.NewEntriesClosed(r.trees)
 	x.note(&pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: op}}, func() bool {
 		r.checkLive()
@@ -140,7 +140,7 @@ func (r *revealing) checkLive() {
 // reveal appends the link to the sale's log, always after the entries.
 func (r *revealing) reveal() {
 	x := r.x
-	x.begin(notingDrawn)
+	x.begin("appending Drawn")
 	if x.sale.Drawn() != nil {
 		return
 	}
@@ -173,7 +173,7 @@ func (r *revealing) rank() {
 	}
 	ranked := lowest.Ranked()
 	r.entries = nil
-	r.x.begin(notingRanked)
+	r.x.begin("appending Ranked")
 	for !r.x.sale.Ranked() {
 		first := int64(len(r.x.sale.Ranks())) + 1
 		r.x.note(&pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, ranked)}}, func() bool {

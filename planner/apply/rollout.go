@@ -19,7 +19,7 @@ const pollOwner = 100 * time.Millisecond
 // missing generations in order; the reducer ignores a generation that it has. A list that gives
 // is stopped and drained before.
 func (x *execution) rollOut() {
-	x.begin(bringingShards)
+	x.begin("applying the generation to the shards")
 	x.goal = x.sale.Generation()
 	x.shards = make([]shard, x.sale.Shards())
 	p, _ := x.sale.Planned(x.goal)

@@ -118,7 +118,7 @@ func TestInterruptedReadingSaysWhereItWas(t *testing.T) {
 // A log that is read in pages says how far it is read, and a shard is done only at the
 // generation that it is brought to.
 func TestExecutionSaysHowFarItIs(t *testing.T) {
-	x := &execution{plan: &planner.Plan{Kind: planner.KindApply}, stage: readingSale, sale: said(t, plannedOp(workUID, 1, 1)), goal: 2}
+	x := &execution{plan: &planner.Plan{Kind: planner.KindApply}, stage: "reading the sale's log", sale: said(t, plannedOp(workUID, 1, 1)), goal: 2}
 	if got := x.String(); got != "apply: reading the sale's log, slot 1" {
 		t.Errorf("it says %q", got)
 	}

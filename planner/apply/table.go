@@ -22,7 +22,7 @@ func (x *execution) provideTable() {
 	if x.Table == "" || x.plan.Kind != planner.KindApply {
 		return
 	}
-	x.begin(checkingTable)
+	x.begin("checking the table")
 	giveUp, pause, made := x.core.Now.Mono+x.core.Patience, machine.FirstPause, false
 	address := planner.TableAddress(x.Table)
 	for {

@@ -71,7 +71,7 @@ func Tickets(stock int64) spec.Sale {
 		Name: "tickets", Run: 1, Stock: stock, LockCount: 3, PerUserLimit: 2,
 		LockTTL: spec.Duration(3 * time.Second),
 		Homes: &spec.Homes{
-			Ledger: spec.Home{Kind: "memory", Place: "memory", Settings: spec.Settings{Backend: "memory"}},
+			Ledger: spec.Home{Kind: "memory", Place: "memory"},
 			Locks:  spec.Home{Kind: "memory", Place: "memory", Nodes: []string{"node-0", "node-1", "node-2"}},
 		},
 	}
