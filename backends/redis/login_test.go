@@ -104,9 +104,6 @@ func TestRights(t *testing.T) {
 	waiting := map[string]error{"&salectl:*": ErrForbidden, "+zadd": ErrForbidden, "+zrem": ErrForbidden,
 		"+subscribe": ErrForbidden, "+zpopmin": nil, "+publish": nil}
 	for i, missing := range rights {
-		if missing == "+unsubscribe" {
-			continue // TestWatchersOfAUserWithRights needs it
-		}
 		t.Run("without "+missing, func(t *testing.T) {
 			do(t, server, "SCRIPT", "FLUSH")
 			do(t, server, "FLUSHALL")
@@ -330,8 +327,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// One who stops watching takes nothing from the others, whom the server tells
-// over the same connection.
+// One who stops watching takes nothing from the others.
 func TestWatchersOfAUserWithRights(t *testing.T) {
 	t.Parallel()
 	server := mustStart(t, services.RedisOptions{})

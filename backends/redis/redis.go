@@ -24,7 +24,7 @@
 //
 //	ACL SETUSER salectl on >secret ~salectl:* &salectl:* +eval +evalsha +info
 //	  +time +get +set +del +exists +pttl +pexpire +persist +hmget +hgetall +hset +hdel
-//	  +scan +zadd +zrem +zpopmin +publish +subscribe +unsubscribe
+//	  +scan +zadd +zrem +zpopmin +publish +subscribe
 //
 // Lists need Redis 6.2 or newer, and ListRights for the user as well:
 //
@@ -52,7 +52,7 @@ import (
 // Rights are the rights that a lock node's user needs, in the form of ACL SETUSER.
 // docs/security.md lists them too, and those of a user who only reads.
 const Rights = "~salectl:* &salectl:* +eval +evalsha +info +time +get +set +del +exists +pttl +pexpire +persist +hmget +hgetall +hset +hdel +scan" +
-	" +zadd +zrem +zpopmin +publish +subscribe +unsubscribe"
+	" +zadd +zrem +zpopmin +publish +subscribe"
 
 // ListRights are the additional rights that lists need. Without +config|get, Settings is incomplete.
 const ListRights = "+lrange +ltrim +llen +rpush +hlen +xadd +xrange +xtrim +xlen +unlink +config|get"
@@ -86,8 +86,6 @@ type Node struct {
 	mu     sync.Mutex
 	closed bool
 	calls  sync.WaitGroup
-
-	watches watches
 }
 
 func init() {
