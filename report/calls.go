@@ -98,8 +98,9 @@ func outcomesTable(calls []rehearse.Call) *table {
 	t := newTable("Outcomes", "outcome", ">requests", ">share", ">p50", ">p90", ">p99", ">max")
 	row := func(name string, all []time.Duration) {
 		slices.Sort(all)
+		at := func(percent float64) time.Duration { return threshold.Rounded(threshold.Percentile(all, percent)) }
 		t.row(name, len(all), percent(float64(len(all))/float64(len(every))),
-			lasting(threshold.Percentile(all, 50)), lasting(threshold.Percentile(all, 90)), lasting(threshold.Percentile(all, 99)), lasting(threshold.Percentile(all, 100)))
+			at(50), at(90), at(99), at(100))
 	}
 	for _, name := range names {
 		row(name, took[name])
@@ -130,7 +131,7 @@ func (p *Page) latency() (s section, ok bool) {
 	}
 	s = section{ID: "latency", Title: "Latency over time"}
 	l := p.Rehearsal.LatencyMs
-	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %s, p99 %s, p99.9 %s, at most %s.",
+	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",
 		threshold.Milliseconds(l.P50), threshold.Milliseconds(l.P99), threshold.Milliseconds(l.P999), threshold.Milliseconds(l.Max))}
 	for _, w := range callWindows(p.Rehearsal.Calls(), times, maxBins) {
 		// Few answers have no meaningful percentiles, so they get wider bins.
@@ -165,13 +166,13 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 			}
 			d := threshold.Percentile(took[bin], c.percent)
 			all[k].values[bin] = float64(d) / float64(time.Millisecond)
-			cells = append(cells, lasting(d))
+			cells = append(cells, threshold.Rounded(d))
 		}
 		if len(took[bin]) > 0 {
 			t.row(cells...)
 		}
 	}
-	f := figure{Says: fmt.Sprintf("The percentiles of the answers within each %s, on a logarithmic scale.%s", offset(w.width, w.width), w.says), Legend: all, Table: t}
+	f := figure{Says: fmt.Sprintf("The percentiles of the answers within each %s, on a logarithmic scale.%s", lasting(w.width), w.says), Legend: all, Table: t}
 	f.SVG = curves(w.bins, all, "latency", "Latency over time. "+f.Says)
 	return f
 }

@@ -135,7 +135,7 @@ func (c *canvas) logScale(least, most float64, what string) {
 	for power := c.low; power <= c.top*1.001; power *= 10 {
 		for _, f := range []float64{1, 2, 5} {
 			if v := power * f; v <= c.top*1.001 && (f == 1 || !several) {
-				c.tick(v, shortTime(v))
+				c.tick(v, threshold.Milliseconds(v).String())
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (c *canvas) times(b bins) {
 		if x > chartWidth-c.right-20 {
 			class = "under last"
 		}
-		c.text(x, c.floor()+18, class, offset(at, step))
+		c.text(x, c.floor()+18, class, lasting(at))
 	}
 	c.axis()
 }
@@ -224,7 +224,7 @@ func (c *canvas) axis() {
 // stacked shows numbers of things in each bin as stacked bars.
 func stacked(title, says string, b bins, all []series, things string) figure {
 	c := newCanvas(chartHeight)
-	c.scale(highest(all, b.n), things+" per "+offset(b.width, b.width), counted)
+	c.scale(highest(all, b.n), things+" per "+lasting(b.width), counted)
 	c.bars(all, b.n, 2, math.Inf(1))
 	c.times(b)
 	c.hits(b, b.name, func(i int) string { return tell(all, i, counted) })
@@ -251,7 +251,7 @@ func levels(b bins, all []series, limit level, what, label string) template.HTML
 	}
 	c.level(limit, c.y(limit.at)-5)
 	c.times(b)
-	c.hits(b, func(i int) string { return "by " + offset(b.from(i+1), b.width) }, func(i int) string { return tell(all, i, counted) })
+	c.hits(b, func(i int) string { return "by " + lasting(b.from(i+1)) }, func(i int) string { return tell(all, i, counted) })
 	return c.svg(label)
 }
 
@@ -297,7 +297,7 @@ func curves(b bins, all []series, what, label string) template.HTML {
 		var words []string
 		for _, s := range all {
 			if !math.IsNaN(s.values[i]) {
-				words = append(words, s.Name+" "+threshold.Milliseconds(s.values[i]))
+				words = append(words, fmt.Sprint(s.Name, " ", threshold.Milliseconds(s.values[i])))
 			}
 		}
 		return strings.Join(words, ", ")
@@ -415,17 +415,6 @@ func short(v float64) string {
 		return fmt.Sprintf("%gk", v/1e3)
 	}
 	return spec.Grouped(int64(v))
-}
-
-// shortTime formats milliseconds on a scale.
-func shortTime(ms float64) string {
-	switch {
-	case ms >= 999.9:
-		return fmt.Sprintf("%.4g s", ms/1000)
-	case ms >= .9999:
-		return fmt.Sprintf("%.4g ms", ms)
-	}
-	return fmt.Sprintf("%.4g µs", ms*1000)
 }
 
 // percent formats a share of 1. Only 0 and 1 are shown as 0 % and 100 %.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -97,9 +98,9 @@ func (p *Page) shards() section {
 	t := newTable("Shards", "shard", ">sold", ">held", ">available", ">claims", ">first claim", ">last claim")
 	for i, sum := range sums {
 		sold.values, held.values, available.values = append(sold.values, float64(sum.sold)), append(held.values, float64(sum.held)), append(available.values, float64(sum.available))
-		first, last := "–", "–"
+		var first, last any = "–", "–"
 		if sum.firstUs != 0 {
-			first, last = lasting(l.since(sum.firstUs)), lasting(l.since(sum.lastUs))
+			first, last = threshold.Rounded(l.since(sum.firstUs)), threshold.Rounded(l.since(sum.lastUs))
 		}
 		t.row(names[i], sum.sold, sum.held, sum.available, sum.claims, first, last)
 	}

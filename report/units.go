@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -70,7 +71,7 @@ func (l *Ledger) unitsFigure(w window, stock int64) figure {
 		f.Table = newTable("Units over time", "by", ">sold", ">held")
 	}
 	for bin := range w.n {
-		cells := []any{offset(w.from(bin+1), w.width)}
+		cells := []any{lasting(w.from(bin + 1))}
 		for _, s := range all {
 			cells = append(cells, int64(s.values[bin]))
 		}
@@ -94,14 +95,14 @@ func (l *Ledger) soldSays(stock int64) string {
 		has := int64(0)
 		for _, c := range l.changes {
 			if has += int64(c.sold); has >= n {
-				return l.since(c.us)
+				return threshold.Rounded(l.since(c.us))
 			}
 		}
 		return 0
 	}
-	words := fmt.Sprintf("%s of %s sold, half of these within %s", spec.Grouped(sold), was(stock, "unit"), lasting(at((peak+1)/2)))
+	words := fmt.Sprintf("%s of %s sold, half of these within %v", spec.Grouped(sold), was(stock, "unit"), at((peak+1)/2))
 	if peak == sold {
-		words += fmt.Sprintf(" and the last after %s", lasting(at(peak)))
+		words += fmt.Sprintf(" and the last after %v", at(peak))
 	} else {
 		words += fmt.Sprintf("; at most %s at a time", spec.Grouped(peak))
 	}
@@ -122,7 +123,7 @@ func (l *Ledger) claimsFigure(w window) figure {
 	}
 	most := highest(all, w.n)
 	says := fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
-		spec.Grouped(int64(most)), offset(w.width, w.width), w.says)
+		spec.Grouped(int64(most)), lasting(w.width), w.says)
 	if len(all) > 1 {
 		says += " The colours are their results."
 	}

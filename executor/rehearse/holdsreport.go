@@ -7,6 +7,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger/audit"
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -134,8 +135,8 @@ func (p *Payment) writeText(row func(name, format string, args ...any)) {
 	row("of the sold", "%s extended, %s paid twice by different payments, %s refunded", n(p.Extended), n(p.Disputed), n(p.Refunded))
 	row("refunds due", "%s", spec.Count(p.RefundsDue, "payment"))
 	row("returned", "%s, %s of them sold again", spec.Count(p.Released, "unit"), spec.Grouped(p.SoldAgain))
-	if h := p.HoldTimes; h != nil {
-		row("in holds", "units waited p50 %s, p90 %s, p99 %s, max %s; %.1f unit-seconds in all",
+	if h, ms := p.HoldTimes, threshold.Milliseconds; h != nil {
+		row("in holds", "units waited p50 %v, p90 %v, p99 %v, max %v; %.1f unit-seconds in all",
 			ms(1000*h.P50), ms(1000*h.P90), ms(1000*h.P99), ms(1000*h.Max), h.UnitSeconds)
 	}
 }

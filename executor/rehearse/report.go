@@ -217,10 +217,3 @@ func (l latencies) mean() time.Duration {
 
 // round rounds to three decimal places.
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }
-
-func ms(f float64) string {
-	if f < 10 {
-		return fmt.Sprintf("%.2f ms", f)
-	}
-	return fmt.Sprintf("%.0f ms", f)
-}

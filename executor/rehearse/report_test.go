@@ -50,7 +50,7 @@ func TestReportText(t *testing.T) {
   requests     2,403 from 2,000 buyers
   sent again   3
   throughput   21,455/s over 0.11 s
-  latency      p50 4.21 ms, p99 12 ms, p99.9 15 ms, max 15 ms
+  latency      p50 4.21ms, p99 12.5ms, p99.9 15ms, max 15.2ms
 `
 	good, bad := sample(), sample()
 	bad.Violations = []string{"unit 7 was sold twice", "and 3 more"}

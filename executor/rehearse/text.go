@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"salectl/api"
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -46,8 +47,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	} else {
 		row("took", "%.2f s, most of it until holds were over", r.DurationSeconds)
 	}
-	l := r.LatencyMs
-	row("latency", "p50 %s, p99 %s, p99.9 %s, max %s", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
+	l, ms := r.LatencyMs, threshold.Milliseconds
+	row("latency", "p50 %v, p99 %v, p99.9 %v, max %v", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
 	if r.Draw != nil {
 		r.Draw.writeText(row)
 	}
