@@ -187,8 +187,7 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 		return nil
 	}
 	r.Payment.HoldTimes = audit.HoldTimes
-	if *c.sale.Payment != *declared.Payment {
-		terms := rehearse.NewTerms(*declared.Payment)
+	if terms := declared.Payment.Terms(); terms != r.Payment.Terms {
 		r.Payment.Declared = &terms
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"text/template"
 
 	"salectl/cli/terminal"
-	"salectl/planner"
 	"salectl/report/threshold"
 	"salectl/rules"
 )
@@ -34,7 +33,7 @@ func (p *program) view(name string, data any) {
 			terminal.WriteSome(&b, mark, texts, noun, all)
 			return b.String()
 		},
-		"paymentTerms": planner.PaymentText, "sold": soldText,
+		"sold":      soldText,
 		"threshold": func(t threshold.Result) string { return thresholdText(c, t) },
 		"time":      timeText, "units": unitList,
 	}).Parse(viewsText))

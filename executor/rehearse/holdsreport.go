@@ -15,8 +15,8 @@ import (
 type Payment struct {
 	// Terms are those of the rehearsal. Declared are those of the sale; nil means the same. The
 	// caller sets Declared.
-	Terms    Terms  `json:"terms"`
-	Declared *Terms `json:"declared,omitempty"`
+	Terms    spec.Payment  `json:"terms"`
+	Declared *spec.Payment `json:"declared,omitempty"`
 
 	Held       int `json:"held"`       // number of claims
 	Paid       int `json:"paid"`       // paid in time, including those refunded since
@@ -37,27 +37,6 @@ type Payment struct {
 
 	// HoldTimes reports how long units were held. A caller that can read the ledger sets it.
 	HoldTimes *audit.HoldTimes `json:"holdTimes,omitempty"`
-}
-
-// Terms are the terms of payment.
-type Terms struct {
-	HoldFor  spec.Duration `json:"holdForMs"`
-	Grace    spec.Duration `json:"graceMs"`
-	ExtendBy spec.Duration `json:"extendByMs,omitempty"`
-	Late     spec.Late     `json:"late"`
-}
-
-// NewTerms returns a payment's terms.
-func NewTerms(p spec.Payment) Terms {
-	return Terms{p.HoldFor, p.Grace, p.ExtendBy, p.Late}
-}
-
-func (t Terms) String() string {
-	s := fmt.Sprintf("holds of %s, grace %s", t.HoldFor, t.Grace)
-	if t.ExtendBy > 0 {
-		s += fmt.Sprintf(", extended by %s", t.ExtendBy)
-	}
-	return s + fmt.Sprintf(", late payments: %s", t.Late)
 }
 
 // leftOver checks that no unit stayed held, and that the buyers of returned units got them.
@@ -81,7 +60,7 @@ func (j *judge) leftOver(records []record, left leftOver) {
 
 // paid counts the results of claims.
 func paid(c Config, j *judge) *Payment {
-	p := &Payment{Terms: NewTerms(*c.Payment), Held: len(j.plays), Released: j.reused + int64(len(j.free)), SoldAgain: j.reused}
+	p := &Payment{Terms: c.Payment.Terms(), Held: len(j.plays), Released: j.reused + int64(len(j.free)), SoldAgain: j.reused}
 	for _, v := range j.plays {
 		owes := len(v.owed) > 0
 		p.RefundsDue += len(v.owed)
