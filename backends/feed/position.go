@@ -23,24 +23,19 @@ type Position struct {
 
 // Place is a place in one log.
 type Place struct {
-	Slots uint64
-	Check [checkLen]byte // first bytes of the hash of slot Slots-1; zero if Slots is 0
+	Slots uint64 `json:"slots"`
+	// Hash is that of slot Slots-1; without slots, of the log's name. Of a parsed position it has
+	// the first checkLen bytes only.
+	Hash ledger.Hash `json:"hash"`
 }
 
-// checkLen is the number of hash bytes in a place: enough to detect a mistake.
+// checkLen is the number of hash bytes in the text of a position: enough to detect a mistake.
 const checkLen = 8
 
-// placeOf returns the place that a tail has reached.
-func placeOf(t *ledger.Tail) Place {
-	p := Place{Slots: t.Next()}
-	if root := t.Root(); p.Slots > 0 {
-		copy(p.Check[:], root[:])
-	}
-	return p
-}
-
 // fits reports whether hash is that of the last slot before the place.
-func (p Place) fits(hash ledger.Hash) bool { return string(hash[:checkLen]) == string(p.Check[:]) }
+func (p Place) fits(hash ledger.Hash) bool {
+	return string(hash[:checkLen]) == string(p.Hash[:checkLen])
+}
 
 // Errors of a position.
 var (
@@ -65,7 +60,7 @@ func (p Position) String() string {
 	b = binary.AppendUvarint(b, uint64(len(p.Shards)))
 	for _, place := range append([]Place{p.Sale}, p.Shards...) {
 		if b = binary.AppendUvarint(b, place.Slots); place.Slots > 0 {
-			b = append(b, place.Check[:]...)
+			b = append(b, place.Hash[:checkLen]...)
 		}
 	}
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
@@ -102,7 +97,7 @@ func ParsePosition(text string) (p Position, err error) {
 			if len(b) < checkLen {
 				return Position{}, fmt.Errorf("%w: it is too short", ErrBadPosition)
 			}
-			b = b[copy(place.Check[:], b):]
+			b = b[copy(place.Hash[:checkLen], b):]
 		}
 		places = append(places, place)
 	}
