@@ -14,7 +14,6 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
-	"salectl/executor/payments"
 	"salectl/executor/status"
 )
 
@@ -110,22 +109,11 @@ func (sale *sale) addOperations(view *api.Sale, status *executor.Status, admin b
 		view.Problems = append(view.Problems, problem)
 	}
 	if sale.checker != nil {
-		if view.PaymentCheck = paymentCheck(sale.checker.Health()); view.PaymentCheck != nil {
-			view.PaymentCheck.Error = private(view.PaymentCheck.Error)
+		if h := sale.checker.Health(); h != (api.PaymentCheck{}) {
+			h.Error = private(h.Error)
+			view.PaymentCheck = &h
 		}
 	}
-}
-
-// paymentCheck returns the health of payment checks, or nil if there is nothing to show.
-func paymentCheck(h payments.Health) *api.PaymentCheck {
-	if h.Watched == 0 && h.Since.IsZero() {
-		return nil
-	}
-	v := &api.PaymentCheck{Watched: h.Watched, Error: h.Error}
-	if !h.Since.IsZero() {
-		v.FailingSince = displayTime(h.Since)
-	}
-	return v
 }
 
 // displayTime truncates a time to milliseconds for display.
