@@ -56,9 +56,12 @@ func (b bins) covers(at time.Duration) bool { return at >= 0 && at <= b.end() }
 func (b bins) end() time.Duration         { return time.Duration(b.n) * b.width }
 func (b bins) from(bin int) time.Duration { return time.Duration(bin) * b.width }
 
-// name returns the times of a bin.
-func (b bins) name(bin int) string {
-	return fmt.Sprintf("%s to %s", lasting(b.from(bin)), lasting(b.from(bin+1)))
+// names returns the times of the bins.
+func (b bins) names() (all []string) {
+	for bin := range b.n {
+		all = append(all, lasting(b.from(bin))+" to "+lasting(b.from(bin+1)))
+	}
+	return all
 }
 
 // rushShare and rushPart define a rush: rushShare of all events are in the first rushPart of
@@ -114,16 +117,6 @@ func niceTicks(most float64, n int) (ticks []float64) {
 			return ticks
 		}
 	}
-}
-
-// tenths divides a list into ten parts as equal as possible, or into its elements if they are
-// fewer.
-func tenths[E any](all []E) (parts [][]E) {
-	n := min(len(all), 10)
-	for i := range n {
-		parts = append(parts, all[len(all)*i/n:len(all)*(i+1)/n])
-	}
-	return parts
 }
 
 // window is the time range of a chart.

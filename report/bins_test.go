@@ -76,12 +76,13 @@ func TestTenths(t *testing.T) {
 	for n, want := range map[int][]int{0: nil, 3: {1, 2, 3}, 10: {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 25: {2, 5, 7, 10, 12, 15, 17, 20, 22, 25}} {
 		var got []int
 		end := 0
-		for _, part := range tenths(make([]bool, n)) {
+		parts, names := tenths(make([]bool, n))
+		for _, part := range parts {
 			end += len(part)
 			got = append(got, end)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d: %v, want %v", n, got, want)
+		if !slices.Equal(got, want) || len(names) != len(parts) {
+			t.Errorf("%d: %v named %q, want %v", n, got, names, want)
 		}
 	}
 }

@@ -42,6 +42,11 @@ func seriesOf[E any, K comparable](things []E, of []category[K], key func(E) K, 
 	return all, row
 }
 
+// overTime shows numbers of things in each bin.
+func overTime(title, says string, b bins, all []series, things string) figure {
+	return barChart{title: title, says: says, what: things + " per " + lasting(b.width), over: &b, rows: "time", names: b.names(), all: all}.figure()
+}
+
 // answers returns the answers to the crowd over time.
 func (p *Page) answers() (s section, ok bool) {
 	if p.Rehearsal == nil {
@@ -63,7 +68,7 @@ func (p *Page) answers() (s section, ok bool) {
 			}
 		}
 		says := fmt.Sprintf("%s over time, by what they said.%s", count(int64(len(calls)), "final answer", "final answers"), w.says)
-		s.Figures = append(s.Figures, stacked("Answers over time", says, w.bins, all, "answers"))
+		s.Figures = append(s.Figures, overTime("Answers over time", says, w.bins, all, "answers"))
 	}
 	return s, true
 }
@@ -156,9 +161,10 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 		all[k] = series{Name: c.name, Class: c.class, Line: true, values: make([]float64, w.n)}
 	}
 	t := newTable("Latency over time", "time", ">answers", ">p50", ">p90", ">p99", ">max")
+	names := w.names()
 	for bin := range took {
 		slices.Sort(took[bin])
-		cells := []any{w.name(bin), len(took[bin])}
+		cells := []any{names[bin], len(took[bin])}
 		for k, c := range latencyCurves {
 			if len(took[bin]) == 0 {
 				all[k].values[bin] = math.NaN()

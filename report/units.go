@@ -65,20 +65,14 @@ func (l *Ledger) unitsFigure(w window, stock int64) figure {
 	if l.isHeld() {
 		all = append(all, held)
 	}
-	f := figure{Says: l.soldSays(stock) + w.says, Table: newTable("Units over time", "by", ">sold")}
-	if len(all) > 1 {
-		f.Legend = all
-		f.Table = newTable("Units over time", "by", ">sold", ">held")
-	}
+	var by []string
 	for bin := range w.n {
-		cells := []any{lasting(w.from(bin + 1))}
-		for _, s := range all {
-			cells = append(cells, int64(s.values[bin]))
-		}
-		f.Table.row(cells...)
+		by = append(by, lasting(w.from(bin+1)))
 	}
-	f.SVG = levels(w.bins, all, level{float64(stock), "stock: " + spec.Grouped(stock)}, "units", "Units over time. "+f.Says)
-	return f
+	return barChart{
+		title: "Units over time", says: l.soldSays(stock) + w.says, what: "units", limit: level{float64(stock), "stock: " + spec.Grouped(stock)},
+		over: &w.bins, rows: "by", names: by, all: all,
+	}.figure()
 }
 
 // soldSays describes how quickly units were sold.
@@ -121,11 +115,14 @@ func (l *Ledger) claimsFigure(w window) figure {
 	if l.IsDraw() {
 		noun, accepted = "entries", "taken"
 	}
-	most := highest(all, w.n)
+	most := 0.0
+	for bin := range w.n {
+		most = max(most, sum(all, bin))
+	}
 	says := fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
 		spec.Grouped(int64(most)), lasting(w.width), w.says)
 	if len(all) > 1 {
 		says += " The colours are their results."
 	}
-	return stacked("Claims over time", says, w.bins, all, noun)
+	return overTime("Claims over time", says, w.bins, all, noun)
 }
