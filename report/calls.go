@@ -1,9 +1,7 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -98,8 +96,6 @@ func outcomesTable(calls []rehearse.Call) *table {
 		took[calls[i].Outcome] = append(took[calls[i].Outcome], d)
 		every = append(every, d)
 	}
-	names := slices.Sorted(maps.Keys(took))
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rehearse.KindOf(a), rehearse.KindOf(b)) })
 	t := newTable("Outcomes", "outcome", ">requests", ">share", ">p50", ">p90", ">p99", ">max")
 	row := func(name string, all []time.Duration) {
 		slices.Sort(all)
@@ -107,7 +103,7 @@ func outcomesTable(calls []rehearse.Call) *table {
 		t.row(name, len(all), percent(float64(len(all))/float64(len(every))),
 			at(50), at(90), at(99), at(100))
 	}
-	for _, name := range names {
+	for _, name := range rehearse.Ordered(took) {
 		row(name, took[name])
 	}
 	row("all", every)

@@ -1,13 +1,11 @@
 package rehearse
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
 	"salectl/api"
 	"salectl/backends/ledger/audit"
-	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -95,27 +93,4 @@ func paid(c Config, j *judge) *Payment {
 		}
 	}
 	return p
-}
-
-// writeText adds the rows of the text report.
-func (p *Payment) writeText(row func(name, format string, args ...any)) {
-	n := spec.Grouped[int]
-	row("terms", "%s", p.Terms)
-	if p.Declared != nil {
-		row("", "shortened for the rehearsal; the sale has %s", *p.Declared)
-	}
-	unresolved := ""
-	if p.Unresolved > 0 {
-		unresolved = fmt.Sprintf(", of %s nobody knows", n(p.Unresolved))
-	}
-	row("held", "%s: %s paid in time, %s abandoned, %s cancelled, %s paid late%s",
-		spec.Count(p.Held, "claim"), n(p.Paid), n(p.Abandoned), n(p.Cancelled), n(p.PaidLate), unresolved)
-	row("paid late", "%s sold after all, %s owed back", n(p.LateSold), n(p.LateRefundDue))
-	row("of the sold", "%s extended, %s paid twice by different payments, %s refunded", n(p.Extended), n(p.Disputed), n(p.Refunded))
-	row("refunds due", "%s", spec.Count(p.RefundsDue, "payment"))
-	row("returned", "%s, %s of them sold again", spec.Count(p.Released, "unit"), spec.Grouped(p.SoldAgain))
-	if h, ms := p.HoldTimes, threshold.Milliseconds; h != nil {
-		row("in holds", "units waited p50 %v, p90 %v, p99 %v, max %v; %.1f unit-seconds in all",
-			ms(1000*h.P50), ms(1000*h.P90), ms(1000*h.P99), ms(1000*h.Max), h.UnitSeconds)
-	}
 }

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger/audit"
 	"salectl/report/threshold"
-	"salectl/spec"
 )
 
 // ErrViolated reports that buyers saw a broken promise.
@@ -51,9 +49,8 @@ type Report struct {
 	// Violations describes the broken promises that buyers saw. Never null.
 	Violations []string `json:"violations"`
 
-	// Audit is the result of an audit of the ledger, set by a caller that can read it. WriteText
-	// prints it if it is a fmt.Stringer.
-	Audit any `json:"audit,omitempty"`
+	// Audit is the result of an audit of the ledger, set by a caller that can read it.
+	Audit *audit.Report `json:"audit,omitempty"`
 
 	// Thresholds are the results of the rehearsal's thresholds, set by the caller.
 	Thresholds []threshold.Result `json:"thresholds,omitempty"`
@@ -101,24 +98,6 @@ func ruled(c Config, records []record) *Rules {
 		}
 	}
 	return r
-}
-
-// String formats r as a line of a report.
-func (r *Rules) String() string {
-	if r.Skipped != "" {
-		return "left out: " + r.Skipped
-	}
-	var words []string
-	for _, rule := range slices.Sorted(maps.Keys(r.Refused)) {
-		words = append(words, fmt.Sprintf("%s refused by %s", spec.Grouped(int64(r.Refused[rule])), rule))
-	}
-	if len(words) == 0 {
-		words = append(words, "nobody was refused")
-	}
-	if r.Users == 0 {
-		return strings.Join(words, ", ") + "; names of buyers are made up"
-	}
-	return fmt.Sprintf("%s; buyers have the names of %s", strings.Join(words, ", "), spec.Count(r.Users, "user"))
 }
 
 // Verdict returns nil, or ErrViolated if buyers saw a promise broken.
