@@ -1,8 +1,12 @@
 package feed
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"slices"
 	"testing"
 	"time"
@@ -366,5 +370,34 @@ func TestLag(t *testing.T) {
 				t.Errorf("%q, %v; %d reads still to lag; want %q, %v", ids(all), err, lags, ids(want), wantErr)
 			}
 		})
+	}
+}
+
+// TestBadPositions: a text with a correct checksum, and anything but a whole position, is refused.
+func TestBadPositions(t *testing.T) {
+	place := Place{Slots: 300}
+	text := Position{UID: saletest.UID, Sale: place, Shards: []Place{place, {}}}.String()
+	if p, err := ParsePosition(text); err != nil || p.String() != text || p.Shards[1].Slots != 0 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	whole, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole = whole[:len(whole)-4]
+	bad := [][]byte{
+		append(slices.Clone(whole), 0), // more places
+		append(slices.Clone(whole[:9]), 0),
+		append(slices.Clone(whole[:9]), bytes.Repeat([]byte{255}, 20)...), // a number of shards that overflows
+		append([]byte{2}, whole[1:]...),
+	}
+	for n := range whole {
+		bad = append(bad, slices.Clone(whole[:n]))
+	}
+	for _, b := range bad {
+		text := base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
+		if p, err := ParsePosition(text); !errors.Is(err, ErrBadPosition) {
+			t.Errorf("%x: %+v, %v", b, p, err)
+		}
 	}
 }
