@@ -73,11 +73,3 @@ func (w *drawn) report(records []record, took time.Duration) *Draw {
 	r.Users = len(users)
 	return r
 }
-
-// retries returns the number of repeated requests after the draw.
-func (w *drawn) retries() (n int) {
-	for _, one := range w.workers {
-		n += one.retries
-	}
-	return n
-}

@@ -114,6 +114,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		Sale:            d.Sale,
 		Users:           d.Users,
 		Requests:        d.total + len(left.came),
+		Retries:         int(d.retries.Load()),
 		Outcomes:        map[string]int{},
 		DurationSeconds: round(took.Seconds()),
 		Violations:      []string{},
@@ -122,7 +123,6 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 	r.opened, r.records = d.opened, records
 	for _, w := range workers {
 		r.attempts = append(r.attempts, w.attempts...)
-		r.Retries += w.retries
 	}
 	slices.SortFunc(r.attempts, func(a, b Attempt) int { return cmp.Compare(a.Ended, b.Ended) })
 	for _, a := range r.attempts {
@@ -145,7 +145,6 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 	r.UnitsSold = int64(len(found.owners))
 	if d.Payment != nil {
 		found.leftOver(records, left)
-		r.Retries += int(d.payers.resent.Load())
 		r.Payment = paid(d.Config, found)
 	}
 	if d.Draw == nil {
@@ -153,7 +152,6 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		r.Fairness = &f
 	} else {
 		r.Draw = d.drawn.report(records, took)
-		r.Retries += d.drawn.retries()
 	}
 	if d.Refused != nil {
 		r.Rules = ruled(d.Config, records)
