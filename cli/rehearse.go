@@ -63,10 +63,7 @@ func parseRehearse(f *flags) rehearseOptions {
 }
 
 func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
-	show := pick(o.json, p.rehearsedText, func(r *rehearse.Report, a *audit.Report) {
-		r.Audit = a
-		p.emit(r)
-	})
+	show := pick(o.json, func(r *rehearse.Report) { p.view("rehearsal", r) }, func(r *rehearse.Report) { p.emit(r) })
 	return p.forEachReported(ctx, o.source, o.reporting, "rehearse", func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			page, err := p.stage(ctx, o, sale, store)
@@ -76,7 +73,7 @@ func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 			r, kept := page.Rehearsal, false
 			r.Thresholds, kept = threshold.CheckAll(o.thresholds, r.Values(sale.Stock))
 			page.Thresholds = r.Thresholds
-			show(r, page.Audit)
+			show(r)
 			return p.reported(o.reporting, page, r.Verdict() == nil && page.Audit.OK, errRehearsal, kept)
 		})
 	})
@@ -151,7 +148,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	if err != nil {
 		return nil, err
 	}
-	page.Rehearsal.Sale, page.Rehearsal.Backend = sale.Name, store.Name
+	page.Rehearsal.Sale, page.Rehearsal.Backend, page.Rehearsal.Audit = sale.Name, store.Name, page.Audit
 	if leftOut != "" {
 		page.Rehearsal.Rules = &rehearse.Rules{Refused: map[string]int{}, Skipped: leftOut}
 	}
@@ -187,8 +184,7 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 		return nil
 	}
 	r.Payment.HoldTimes = audit.HoldTimes
-	if *c.sale.Payment != *declared.Payment {
-		terms := rehearse.NewTerms(*declared.Payment)
+	if terms := declared.Payment.Terms(); terms != r.Payment.Terms {
 		r.Payment.Declared = &terms
 	}
 	return nil
@@ -207,27 +203,4 @@ func (p *program) crowdBar() func(done, total int) {
 		}
 		b.at(done, "buyers")
 	}
-}
-
-func (p *program) rehearsedText(r *rehearse.Report, a *audit.Report) {
-	p.gap()
-	r.Audit = auditLine{a, p.colours(p.out)}
-	_ = r.WriteText(p.out) // answer records a failure
-}
-
-// auditLine formats an audit in the text of a report.
-type auditLine struct {
-	*audit.Report
-	terminal.Palette
-}
-
-func (l auditLine) String() string {
-	if l.OK {
-		return l.Green("ok") + ": " + accountedText(l.Report)
-	}
-	s := l.Red(count(len(l.Problems), "problem"))
-	for _, problem := range l.Problems {
-		s += "\n    - " + problem
-	}
-	return s
 }

@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
+	"salectl/executor/rehearse"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -105,5 +109,93 @@ func TestDrawWithoutRules(t *testing.T) {
 	withoutRules(&sale)
 	if sale.Users != nil || sale.Queue == nil || sale.Queue.Order != spec.OrderDraw || sale.Queue.Depth != 7 {
 		t.Errorf("the copy has users %v and the queue %v", sale.Users, sale.Queue)
+	}
+}
+
+func TestRehearsalView(t *testing.T) {
+	sample := func() *rehearse.Report {
+		return &rehearse.Report{
+			Sale: "movie", Backend: "embedded", Users: 2000, Requests: 2403, Retries: 3,
+			Outcomes:  map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
+			UnitsSold: 100, DurationSeconds: .112, ThroughputPerSecond: 21455.357,
+			LatencyMs:  rehearse.Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2},
+			Violations: []string{}, Audit: &audit.Report{OK: true, Sold: 100, Stock: 100, Users: 100},
+		}
+	}
+	const outcomes = `Rehearsal of movie on embedded
+
+  sold                 100
+  replayed               9
+  sold_out           2,245
+  limit_reached         48
+  http_500               1
+
+  requests     2,403 from 2,000 buyers
+  sent again   3
+`
+	const head = outcomes + `  throughput   21,455/s over 0.11 s
+  latency      p50 4.21ms, p99 12.5ms, p99.9 15ms, max 15.2ms
+`
+	for name, c := range map[string]struct {
+		change func(*rehearse.Report)
+		want   string
+		fails  bool
+	}{
+		"good": {func(*rehearse.Report) {}, head + `  buyers saw   100 units sold, none twice, nobody beyond the limit
+  audit        ok: 100 of 100 units sold to 100 users; each in one place, nobody beyond the limit
+`, false},
+		"bad": {func(r *rehearse.Report) {
+			r.Violations = []string{"unit 7 was sold twice", "and 3 more"}
+			r.Audit = &audit.Report{Problems: []string{"one", "two"}}
+			r.Thresholds = []threshold.Result{{Threshold: "sold==1", OK: true, Measured: 1}, {Threshold: "p99<1ms", Measured: 12.5, Unit: threshold.Duration}}
+		}, head + `  buyers saw   BROKEN PROMISES
+               - unit 7 was sold twice
+               - and 3 more
+  audit        2 problems
+               - one
+               - two
+  thresholds   sold==1: ok, 1
+               p99<1ms: FAILED, it is 12.5ms
+`, true},
+		"paid": {func(r *rehearse.Report) {
+			r.Payment = &rehearse.Payment{
+				Terms: spec.Payment{HoldFor: spec.Duration(time.Second), Late: spec.LateRefuse}, Held: 1200, Paid: 1000, Abandoned: 198, PaidLate: 2,
+				LateSold: 1, LateRefundDue: 1, Unresolved: 1, RefundsDue: 1, Released: 199, SoldAgain: 198,
+			}
+			r.Money = &rehearse.Money{Currency: "CNY", Granted: "99.00", Total: "100.00"}
+			r.Rules = &rehearse.Rules{Users: 3, Refused: map[string]int{"members": 1, "adults": 1200}}
+			r.Audit = nil
+		}, outcomes + `  took         0.11 s, most of it until holds were over
+  latency      p50 4.21ms, p99 12.5ms, p99.9 15ms, max 15.2ms
+  terms        holdFor 1s, grace 0s, late refuse
+  held         1,200 claims: 1,000 paid in time, 198 abandoned, 0 cancelled, 2 paid late, of 1 nobody knows
+  paid late    1 sold after all, 1 owed back
+  of the sold  0 extended, 0 paid twice by different payments, 0 refunded
+  refunds due  1 payment
+  returned     199 units, 198 of them sold again
+  rules        1,200 refused by adults, 1 refused by members, buyers have the names of 3 users
+  buyers saw   100 units sold, none twice, nobody beyond the limit, 99.00 of 100.00 CNY
+`, false},
+		"draw": {func(r *rehearse.Report) {
+			r.Draw = &rehearse.Draw{Entries: 1000, Users: 1000, EnterSeconds: 1.5, Ranks: 200, Winners: 100, Told: map[string]int{"sold": 100, "entered": 20, "not_drawn": 880}}
+			r.Rules = &rehearse.Rules{Skipped: "so it is"}
+			r.Audit = nil
+		}, head + `  entries      1,000 of 1,000 users, in 1.50 s; 0 refused for a second one, 0 repeated with the same answer
+  reveal       took 0.00 s; 200 ranks
+  winners      100, the last answered 0.00 s after the reveal
+  substitutes  none followed; 0 awards lapsed
+  results      20 entered, 100 sold, 880 not_drawn
+  rules        left out: so it is
+  buyers saw   100 units sold, none twice, nobody beyond the limit
+`, false},
+	} {
+		r, p := sample(), newCapture()
+		c.change(r)
+		if p.view("rehearsal", r); p.out.String() != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, p.out.String(), c.want)
+		}
+		if err := r.Verdict(); errors.Is(err, rehearse.ErrViolated) != c.fails {
+			t.Errorf("%s: verdict %v", name, err)
+		}
 	}
 }

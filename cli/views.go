@@ -5,9 +5,10 @@ import (
 	"reflect"
 	"strings"
 	"text/template"
+	"time"
 
 	"salectl/cli/terminal"
-	"salectl/planner"
+	"salectl/executor/rehearse"
 	"salectl/report/threshold"
 	"salectl/rules"
 )
@@ -22,19 +23,22 @@ func (p *program) view(name string, data any) {
 	whole := func(n any) int64 { return reflect.ValueOf(n).Convert(reflect.TypeFor[int64]()).Int() }
 	views := template.Must(template.New("").Funcs(template.FuncMap{
 		"bold": c.Bold, "dim": c.Dim, "green": c.Green, "red": c.Red, "yellow": c.Yellow,
-		"accounted": accountedText,
-		"asked":     ofAsked,
-		"count":     func(n any, noun string) string { return count(whole(n), noun) },
-		"grouped":   func(n any) string { return grouped(whole(n)) },
-		"indent":    func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },
-		"join":      strings.Join,
-		"mostCost":  func() uint64 { return rules.MaxCost },
+		"accounted":    accountedText,
+		"asked":        ofAsked,
+		"count":        func(n any, noun string) string { return count(whole(n), noun) },
+		"grouped":      func(n any) string { return grouped(whole(n)) },
+		"indent":       func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },
+		"join":         strings.Join,
+		"milliseconds": threshold.Milliseconds,
+		"mostCost":     func() uint64 { return rules.MaxCost },
+		"ordered":      rehearse.Ordered[int],
+		"seconds":      func(s float64) time.Duration { return threshold.Milliseconds(1000 * s) },
 		"some": func(mark string, texts []string, noun string, all bool) string {
 			var b strings.Builder
 			terminal.WriteSome(&b, mark, texts, noun, all)
 			return b.String()
 		},
-		"paymentTerms": planner.PaymentText, "sold": soldText,
+		"sold":      soldText,
 		"threshold": func(t threshold.Result) string { return thresholdText(c, t) },
 		"time":      timeText, "units": unitList,
 	}).Parse(viewsText))

@@ -145,14 +145,3 @@ func withService(p, declared *spec.Payment) *spec.Payment {
 	}
 	return p
 }
-
-// PaymentText describes a payment in one line, by the keys of a sale file.
-func PaymentText(p *spec.Payment) string {
-	var words []string
-	spec.Each("", p, func(name, text string) {
-		if text != "" {
-			words = append(words, name+" "+text)
-		}
-	})
-	return strings.Join(words, ", ")
-}

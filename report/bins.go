@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -55,9 +56,12 @@ func (b bins) covers(at time.Duration) bool { return at >= 0 && at <= b.end() }
 func (b bins) end() time.Duration         { return time.Duration(b.n) * b.width }
 func (b bins) from(bin int) time.Duration { return time.Duration(bin) * b.width }
 
-// name returns the times of a bin.
-func (b bins) name(bin int) string {
-	return fmt.Sprintf("%s to %s", offset(b.from(bin), b.width), offset(b.from(bin+1), b.width))
+// names returns the times of the bins.
+func (b bins) names() (all []string) {
+	for bin := range b.n {
+		all = append(all, lasting(b.from(bin))+" to "+lasting(b.from(bin+1)))
+	}
+	return all
 }
 
 // rushShare and rushPart define a rush: rushShare of all events are in the first rushPart of
@@ -81,34 +85,16 @@ func rushOf(times []time.Duration) (end time.Duration, ok bool) {
 	return max(by+by/10, time.Millisecond), true
 }
 
-// offset formats a time since the begin, with the digits needed for steps of that size.
-func offset(at, step time.Duration) string {
-	switch {
-	case (at >= time.Hour || step >= time.Hour) && step%time.Minute == 0:
-		return fmt.Sprintf("%d:%02d h", int(at.Hours()), int(at.Minutes())%60)
-	case at >= time.Hour || step >= time.Hour:
-		return fmt.Sprintf("%d:%02d:%02d h", int(at.Hours()), int(at.Minutes())%60, int(at.Seconds())%60)
-	case step%time.Minute == 0:
-		return fmt.Sprintf("%d min", int(at.Minutes()))
-	case at >= time.Minute && step >= time.Second:
-		return fmt.Sprintf("%d:%02d min", int(at.Minutes()), int(at.Seconds())%60)
-	case at >= time.Second || step >= 100*time.Millisecond:
-		return trimmed(at.Seconds(), decimals(step, time.Second)) + " s"
-	case at >= time.Millisecond || step >= 100*time.Microsecond || at == 0:
-		return trimmed(float64(at)/float64(time.Millisecond), decimals(step, time.Millisecond)) + " ms"
+// lasting formats a duration without units that are 0: 1.5s, 90m as 1h30m, 48h.
+func lasting(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
 	}
-	return trimmed(float64(at)/float64(time.Microsecond), decimals(step, time.Microsecond)) + " µs"
+	return text
 }
-
-// decimals returns the number of digits after the point of a step in a unit.
-func decimals(step, unit time.Duration) (n int) {
-	for part := unit; n < 6 && step%part != 0; part /= 10 {
-		n++
-	}
-	return n
-}
-
-func trimmed(f float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, f) }
 
 // niceTicks returns round numbers from 0, at most n steps; the last one is at least most.
 func niceTicks(most float64, n int) (ticks []float64) {
@@ -131,16 +117,6 @@ func niceTicks(most float64, n int) (ticks []float64) {
 			return ticks
 		}
 	}
-}
-
-// tenths divides a list into ten parts as equal as possible, or into its elements if they are
-// fewer.
-func tenths[E any](all []E) (parts [][]E) {
-	n := min(len(all), 10)
-	for i := range n {
-		parts = append(parts, all[len(all)*i/n:len(all)*(i+1)/n])
-	}
-	return parts
 }
 
 // window is the time range of a chart.

@@ -31,26 +31,14 @@ func TestBinsFitTheTime(t *testing.T) {
 	}
 }
 
-func TestOffsets(t *testing.T) {
-	for _, c := range []struct {
-		at, step time.Duration
-		want     string
-	}{
-		{0, 20 * time.Millisecond, "0 ms"},
-		{40 * time.Millisecond, 20 * time.Millisecond, "40 ms"},
-		{1500 * time.Millisecond, 500 * time.Millisecond, "1.5 s"},
-		{1020 * time.Millisecond, 20 * time.Millisecond, "1.02 s"},
-		{2 * time.Second, time.Second, "2 s"},
-		{250 * time.Microsecond, 50 * time.Microsecond, "250 µs"},
-		{0, time.Minute, "0 min"},
-		{15 * time.Minute, 15 * time.Minute, "15 min"},
-		{75 * time.Minute, 15 * time.Minute, "1:15 h"},
-		{90 * time.Second, 30 * time.Second, "1:30 min"},
-		{90 * time.Minute, 30 * time.Second, "1:30:00 h"},
-		{48 * time.Hour, 24 * time.Hour, "48:00 h"},
+func TestLasting(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1500 * time.Millisecond: "1.5s", 250 * time.Microsecond: "250µs", 10 * time.Second: "10s",
+		time.Minute: "1m", 70 * time.Second: "1m10s", 10 * time.Minute: "10m", 75 * time.Minute: "1h15m",
+		90*time.Minute + 30*time.Second: "1h30m30s", 48 * time.Hour: "48h",
 	} {
-		if got := offset(c.at, c.step); got != c.want {
-			t.Errorf("%v by %v: %s, want %s", c.at, c.step, got, c.want)
+		if got := lasting(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
 }
@@ -88,12 +76,13 @@ func TestTenths(t *testing.T) {
 	for n, want := range map[int][]int{0: nil, 3: {1, 2, 3}, 10: {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 25: {2, 5, 7, 10, 12, 15, 17, 20, 22, 25}} {
 		var got []int
 		end := 0
-		for _, part := range tenths(make([]bool, n)) {
+		parts, names := tenths(make([]bool, n))
+		for _, part := range parts {
 			end += len(part)
 			got = append(got, end)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d: %v, want %v", n, got, want)
+		if !slices.Equal(got, want) || len(names) != len(parts) {
+			t.Errorf("%d: %v named %q, want %v", n, got, names, want)
 		}
 	}
 }

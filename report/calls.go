@@ -1,9 +1,7 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -42,6 +40,11 @@ func seriesOf[E any, K comparable](things []E, of []category[K], key func(E) K, 
 	return all, row
 }
 
+// overTime shows numbers of things in each bin.
+func overTime(title, says string, b bins, all []series, things string) figure {
+	return barChart{title: title, says: says, what: things + " per " + lasting(b.width), over: &b, rows: "time", names: b.names(), all: all}.figure()
+}
+
 // answers returns the answers to the crowd over time.
 func (p *Page) answers() (s section, ok bool) {
 	if p.Rehearsal == nil {
@@ -63,7 +66,7 @@ func (p *Page) answers() (s section, ok bool) {
 			}
 		}
 		says := fmt.Sprintf("%s over time, by what they said.%s", count(int64(len(calls)), "final answer", "final answers"), w.says)
-		s.Figures = append(s.Figures, stacked("Answers over time", says, w.bins, all, "answers"))
+		s.Figures = append(s.Figures, overTime("Answers over time", says, w.bins, all, "answers"))
 	}
 	return s, true
 }
@@ -93,15 +96,14 @@ func outcomesTable(calls []rehearse.Call) *table {
 		took[calls[i].Outcome] = append(took[calls[i].Outcome], d)
 		every = append(every, d)
 	}
-	names := slices.Sorted(maps.Keys(took))
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rehearse.KindOf(a), rehearse.KindOf(b)) })
 	t := newTable("Outcomes", "outcome", ">requests", ">share", ">p50", ">p90", ">p99", ">max")
 	row := func(name string, all []time.Duration) {
 		slices.Sort(all)
+		at := func(percent float64) time.Duration { return threshold.Rounded(threshold.Percentile(all, percent)) }
 		t.row(name, len(all), percent(float64(len(all))/float64(len(every))),
-			lasting(threshold.Percentile(all, 50)), lasting(threshold.Percentile(all, 90)), lasting(threshold.Percentile(all, 99)), lasting(threshold.Percentile(all, 100)))
+			at(50), at(90), at(99), at(100))
 	}
-	for _, name := range names {
+	for _, name := range rehearse.Ordered(took) {
 		row(name, took[name])
 	}
 	row("all", every)
@@ -130,7 +132,7 @@ func (p *Page) latency() (s section, ok bool) {
 	}
 	s = section{ID: "latency", Title: "Latency over time"}
 	l := p.Rehearsal.LatencyMs
-	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %s, p99 %s, p99.9 %s, at most %s.",
+	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",
 		threshold.Milliseconds(l.P50), threshold.Milliseconds(l.P99), threshold.Milliseconds(l.P999), threshold.Milliseconds(l.Max))}
 	for _, w := range callWindows(p.Rehearsal.Calls(), times, maxBins) {
 		// Few answers have no meaningful percentiles, so they get wider bins.
@@ -155,9 +157,10 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 		all[k] = series{Name: c.name, Class: c.class, Line: true, values: make([]float64, w.n)}
 	}
 	t := newTable("Latency over time", "time", ">answers", ">p50", ">p90", ">p99", ">max")
+	names := w.names()
 	for bin := range took {
 		slices.Sort(took[bin])
-		cells := []any{w.name(bin), len(took[bin])}
+		cells := []any{names[bin], len(took[bin])}
 		for k, c := range latencyCurves {
 			if len(took[bin]) == 0 {
 				all[k].values[bin] = math.NaN()
@@ -165,13 +168,13 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 			}
 			d := threshold.Percentile(took[bin], c.percent)
 			all[k].values[bin] = float64(d) / float64(time.Millisecond)
-			cells = append(cells, lasting(d))
+			cells = append(cells, threshold.Rounded(d))
 		}
 		if len(took[bin]) > 0 {
 			t.row(cells...)
 		}
 	}
-	f := figure{Says: fmt.Sprintf("The percentiles of the answers within each %s, on a logarithmic scale.%s", offset(w.width, w.width), w.says), Legend: all, Table: t}
+	f := figure{Says: fmt.Sprintf("The percentiles of the answers within each %s, on a logarithmic scale.%s", lasting(w.width), w.says), Legend: all, Table: t}
 	f.SVG = curves(w.bins, all, "latency", "Latency over time. "+f.Says)
 	return f
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -73,14 +74,6 @@ type level struct {
 	name string
 }
 
-// level draws the line, and its name at a height.
-func (c *canvas) level(l level, height float64) {
-	if l.at > 0 {
-		c.printf(`<line class="limit" x1="%.1f" x2="%.1f" y1="%.2f" y2="%.2f"/>`, chartLeft, chartWidth-c.right, c.y(l.at), c.y(l.at))
-		c.text(chartWidth-c.right, height, "limit-name", l.name)
-	}
-}
-
 // canvas is an SVG in progress.
 type canvas struct {
 	strings.Builder
@@ -135,7 +128,7 @@ func (c *canvas) logScale(least, most float64, what string) {
 	for power := c.low; power <= c.top*1.001; power *= 10 {
 		for _, f := range []float64{1, 2, 5} {
 			if v := power * f; v <= c.top*1.001 && (f == 1 || !several) {
-				c.tick(v, shortTime(v))
+				c.tick(v, threshold.Milliseconds(v).String())
 			}
 		}
 	}
@@ -158,7 +151,7 @@ func (c *canvas) times(b bins) {
 		if x > chartWidth-c.right-20 {
 			class = "under last"
 		}
-		c.text(x, c.floor()+18, class, offset(at, step))
+		c.text(x, c.floor()+18, class, lasting(at))
 	}
 	c.axis()
 }
@@ -167,13 +160,13 @@ func (c *canvas) x(b bins, at time.Duration) float64 {
 	return chartLeft + float64(at)/float64(b.end())*c.width()
 }
 
-// hits adds a tooltip with the values of each bin.
-func (c *canvas) hits(b bins, name func(bin int) string, tell func(bin int) string) {
-	w := c.width() / float64(b.n)
-	for i := range b.n {
-		if said := tell(i); said != "" {
+// hits adds a tooltip for each of the named bins, unless text returns none.
+func (c *canvas) hits(names []string, text func(bin int) string) {
+	w := c.width() / float64(len(names))
+	for i, name := range names {
+		if said := text(i); said != "" {
 			c.printf(`<rect class="hit" x="%.2f" y="%.1f" width="%.2f" height="%.1f"><title>%s</title></rect>`,
-				chartLeft+float64(i)*w, chartTop, w, c.floor()-chartTop, html.EscapeString(name(i)+": "+said))
+				chartLeft+float64(i)*w, chartTop, w, c.floor()-chartTop, html.EscapeString(name+": "+said))
 		}
 	}
 }
@@ -182,18 +175,6 @@ func (c *canvas) hits(b bins, name func(bin int) string, tell func(bin int) stri
 func (c *canvas) svg(label string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s</svg>`,
 		chartWidth, c.height, html.EscapeString(label), c.String()))
-}
-
-// highest returns the maximum over n bins of the sum of all series.
-func highest(all []series, n int) (most float64) {
-	for i := range n {
-		sum := 0.0
-		for _, s := range all {
-			sum += s.values[i]
-		}
-		most = max(most, sum)
-	}
-	return most
 }
 
 // bars draws the series as n stacked bars of at most a width, with gaps of at most another one
@@ -221,38 +202,77 @@ func (c *canvas) axis() {
 	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, chartLeft, chartWidth-c.right, c.floor(), c.floor())
 }
 
-// stacked shows numbers of things in each bin as stacked bars.
-func stacked(title, says string, b bins, all []series, things string) figure {
-	c := newCanvas(chartHeight)
-	c.scale(highest(all, b.n), things+" per "+offset(b.width, b.width), counted)
-	c.bars(all, b.n, 2, math.Inf(1))
-	c.times(b)
-	c.hits(b, b.name, func(i int) string { return tell(all, i, counted) })
-	return figure{Says: says, Legend: all, SVG: c.svg(title + ". " + says), Table: countsOver(title, b, all)}
+// barChart is a chart of stacked bars, over time or by name.
+type barChart struct {
+	title, says string
+	what        string   // name of the scale
+	in          *measure // of the scale; nil: counted
+	limit       level
+	over        *bins    // nil: by name
+	rows        string   // heading of the names in the table
+	names       []string // of the bars
+	all         []series
 }
 
-// levels draws the values at the end of each bin as stacked areas.
-func levels(b bins, all []series, limit level, what, label string) template.HTML {
-	c := newCanvas(chartHeight)
-	c.scale(max(limit.at, highest(all, b.n)), what, counted)
-	w := c.width() / float64(b.n)
-	below := make([]float64, b.n)
-	for _, s := range all {
-		var path, back strings.Builder
-		for i := range b.n {
-			x1, x2, y := chartLeft+float64(i)*w, chartLeft+float64(i+1)*w, c.y(below[i]+s.values[i])
-			fmt.Fprintf(&path, "%s%.2f,%.2f L%.2f,%.2f ", map[bool]string{true: "M", false: "L"}[i == 0], x1, y, x2, y)
-		}
-		for i := b.n - 1; i >= 0; i-- {
-			fmt.Fprintf(&back, "L%.2f,%.2f L%.2f,%.2f ", chartLeft+float64(i+1)*w, c.y(below[i]), chartLeft+float64(i)*w, c.y(below[i]))
-			below[i] += s.values[i]
-		}
-		c.printf(`<path class="area %s" d="%s%sZ"/>`, s.Class, path.String(), back.String())
+// figure returns the chart with its numbers.
+func (b barChart) figure() figure {
+	in, n := cmp.Or(b.in, &counted), len(b.names)
+	highest := b.limit.at
+	for i := range n {
+		highest = max(highest, sum(b.all, i))
 	}
-	c.level(limit, c.y(limit.at)-5)
-	c.times(b)
-	c.hits(b, func(i int) string { return "by " + offset(b.from(i+1), b.width) }, func(i int) string { return tell(all, i, counted) })
-	return c.svg(label)
+	c := newCanvas(lowHeight)
+	if b.over != nil {
+		c.height = chartHeight
+	}
+	c.scale(highest, b.what, *in)
+	if b.over != nil {
+		c.bars(b.all, n, 2, math.Inf(1))
+		c.times(*b.over)
+	} else {
+		c.bars(b.all, n, 8, widestBar)
+		c.named(b.names)
+	}
+	if l := b.limit; l.at > 0 {
+		c.printf(`<line class="limit" x1="%.1f" x2="%.1f" y1="%.2f" y2="%.2f"/>`, chartLeft, chartWidth-c.right, c.y(l.at), c.y(l.at))
+		c.text(chartWidth-c.right, 12, "limit-name", l.name) // bars may exceed the line
+	}
+	c.hits(b.names, func(bin int) string {
+		var words []string
+		for _, s := range b.all {
+			if v := s.values[bin]; v > 0 {
+				words = append(words, in.tell(v)+" "+s.Name)
+			}
+		}
+		return strings.Join(words, ", ")
+	})
+	return figure{Says: b.says, Legend: b.all, SVG: c.svg(b.title + ". " + b.says), Table: numbers(b.title, b.rows, b.names, b.all, false)}
+}
+
+// sum returns the sum of all series in a bin.
+func sum(all []series, bin int) (sum float64) {
+	for _, s := range all {
+		sum += s.values[bin]
+	}
+	return sum
+}
+
+// named draws the axis of named bars, with as many of the names as there is room for.
+func (c *canvas) named(names []string) {
+	w, longest := c.width()/float64(len(names)), 0
+	for _, name := range names {
+		longest = max(longest, len(name))
+	}
+	every := int(math.Ceil(labelWidth * float64(longest+2) / w))
+	for i, name := range names {
+		x := chartLeft + (float64(i)+.5)*w
+		if half := labelWidth * float64(len(name)) / 2; i%every == 0 && x+half > chartWidth {
+			c.text(chartWidth, c.floor()+18, "under last", name)
+		} else if i%every == 0 {
+			c.text(x, c.floor()+18, "under", name)
+		}
+	}
+	c.axis()
 }
 
 // curves draws times in milliseconds as lines, each with its name at its end.
@@ -275,58 +295,38 @@ func curves(b bins, all []series, what, label string) template.HTML {
 	var names []float64
 	for k := len(all) - 1; k >= 0; k-- { // the name of a higher one keeps its place
 		s := all[k]
-		c.printf(`<path class="line %s" d="%s"/>`, s.Class, c.curve(s, w))
-		for i, v := range s.values { // a single value is no line
-			if !math.IsNaN(v) && (i == 0 || math.IsNaN(s.values[i-1])) && (i == b.n-1 || math.IsNaN(s.values[i+1])) {
-				c.printf(`<circle class="%s" cx="%.2f" cy="%.2f" r="2"/>`, s.Class, chartLeft+(float64(i)+.5)*w, c.y(v))
+		var path strings.Builder
+		pen, x, y := "M%.2f,%.2fh0 ", 0.0, 0.0 // a single value is a dot
+		for i, v := range s.values {
+			if math.IsNaN(v) { // a gap
+				pen = "M%.2f,%.2fh0 "
+				continue
 			}
+			x, y = chartLeft+(float64(i)+.5)*w, c.y(v)
+			fmt.Fprintf(&path, pen, x, y)
+			pen = "L%.2f,%.2f "
 		}
-		if i := lastValue(s.values); i >= 0 {
-			y := c.y(s.values[i])
-			for _, other := range names {
-				if y < other+13 {
-					y = other + 13
-				}
-			}
-			names = append(names, y)
-			c.text(chartLeft+(float64(i)+.5)*w+6, y+4, "name", s.Name)
+		if path.Len() == 0 {
+			continue
 		}
+		c.printf(`<path class="line %s" d="%s"/>`, s.Class, strings.TrimSpace(path.String()))
+		for _, other := range names {
+			y = max(y, other+13)
+		}
+		names = append(names, y)
+		c.text(x+6, y+4, "name", s.Name)
 	}
 	c.times(b)
-	c.hits(b, b.name, func(i int) string {
+	c.hits(b.names(), func(i int) string {
 		var words []string
 		for _, s := range all {
 			if !math.IsNaN(s.values[i]) {
-				words = append(words, s.Name+" "+threshold.Milliseconds(s.values[i]))
+				words = append(words, fmt.Sprint(s.Name, " ", threshold.Milliseconds(s.values[i])))
 			}
 		}
 		return strings.Join(words, ", ")
 	})
 	return c.svg(label)
-}
-
-// curve returns the path of a line, with gaps where there are no values.
-func (c *canvas) curve(s series, w float64) string {
-	var path strings.Builder
-	pen := "M"
-	for i, v := range s.values {
-		if math.IsNaN(v) {
-			pen = "M"
-			continue
-		}
-		fmt.Fprintf(&path, "%s%.2f,%.2f ", pen, chartLeft+(float64(i)+.5)*w, c.y(v))
-		pen = "L"
-	}
-	return strings.TrimSpace(path.String())
-}
-
-func lastValue(values []float64) int {
-	for i := len(values) - 1; i >= 0; i-- {
-		if !math.IsNaN(values[i]) {
-			return i
-		}
-	}
-	return -1
 }
 
 // parts draws a bar for each row, from 0 to 100 %, divided into the shares of the series.
@@ -337,15 +337,12 @@ func parts(rows []string, all []series, label string) template.HTML {
 	for i, name := range rows {
 		y := float64(i) * (high + gap)
 		c.text(left-10, y+high-5, "left", name)
-		sum, x := 0.0, left
+		whole, x := sum(all, i), left
 		for _, s := range all {
-			sum += s.values[i]
-		}
-		for _, s := range all {
-			if s.values[i] == 0 || sum == 0 {
+			if s.values[i] == 0 {
 				continue
 			}
-			share := s.values[i] / sum
+			share := s.values[i] / whole
 			c.printf(`<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>%s</title></rect>`, s.Class, x, y, share*width, high,
 				html.EscapeString(fmt.Sprintf("%s: %s %s, %s", name, spec.Grouped(int64(s.values[i])), s.Name, percent(share))))
 			if said := percent(share); share*width > labelWidth*float64(len(said))+8 {
@@ -365,47 +362,6 @@ func parts(rows []string, all []series, label string) template.HTML {
 	return c.svg(label)
 }
 
-// columns draws stacked bars without a time axis.
-func columns(names []string, all []series, what, label string) template.HTML {
-	return columnsOf(names, all, counted, level{}, what, label)
-}
-
-// columnsOf is columns for values of a measure, with a line across.
-func columnsOf(names []string, all []series, in measure, mark level, what, label string) template.HTML {
-	c := newCanvas(lowHeight)
-	c.scale(max(mark.at, highest(all, len(names))), what, in)
-	c.bars(all, len(names), 8, widestBar)
-	w, longest := c.width()/float64(len(names)), 0
-	for _, name := range names {
-		longest = max(longest, len(name))
-	}
-	every := int(math.Ceil(labelWidth * float64(longest+2) / w))
-	for i, name := range names {
-		x := chartLeft + (float64(i)+.5)*w
-		if half := labelWidth * float64(len(name)) / 2; i%every == 0 && x+half > chartWidth {
-			c.text(chartWidth, c.floor()+18, "under last", name)
-		} else if i%every == 0 {
-			c.text(x, c.floor()+18, "under", name)
-		}
-	}
-	c.axis()
-	c.level(mark, 12) // bars may exceed the line
-	b := bins{1, len(names)}
-	c.hits(b, func(i int) string { return names[i] }, func(i int) string { return tell(all, i, in) })
-	return c.svg(label)
-}
-
-// tell describes the values of the series in one bin.
-func tell(all []series, bin int, in measure) string {
-	var words []string
-	for _, s := range all {
-		if v := s.values[bin]; v > 0 {
-			words = append(words, in.tell(v)+" "+s.Name)
-		}
-	}
-	return strings.Join(words, ", ")
-}
-
 // short formats a number of a scale.
 func short(v float64) string {
 	switch {
@@ -415,17 +371,6 @@ func short(v float64) string {
 		return fmt.Sprintf("%gk", v/1e3)
 	}
 	return spec.Grouped(int64(v))
-}
-
-// shortTime formats milliseconds on a scale.
-func shortTime(ms float64) string {
-	switch {
-	case ms >= 999.9:
-		return fmt.Sprintf("%.4g s", ms/1000)
-	case ms >= .9999:
-		return fmt.Sprintf("%.4g ms", ms)
-	}
-	return fmt.Sprintf("%.4g µs", ms*1000)
 }
 
 // percent formats a share of 1. Only 0 and 1 are shown as 0 % and 100 %.
@@ -440,24 +385,4 @@ func percent(share float64) string {
 		return fmt.Sprintf("%.0f%%", p)
 	}
 	return fmt.Sprintf("%.1f%%", p)
-}
-
-// countsOver returns the table of a chart over time, without empty bins.
-func countsOver(name string, b bins, all []series) *table {
-	head := []string{"time"}
-	for _, s := range all {
-		head = append(head, ">"+s.Name)
-	}
-	t := newTable(name, head...)
-	for bin := range b.n {
-		if tell(all, bin, counted) == "" {
-			continue
-		}
-		cells := []any{b.name(bin)}
-		for _, s := range all {
-			cells = append(cells, int64(s.values[bin]))
-		}
-		t.row(cells...)
-	}
-	return t
 }

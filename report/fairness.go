@@ -63,21 +63,32 @@ func arrivals(calls []rehearse.Call) figure {
 		all = append(all, b)
 	}
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind)) })
-	each := tenths(all)
-	kinds, row := seriesOf(all, kinds, func(a arrival) rehearse.Kind { return a.kind }, len(each))
-	if i, is := row[rehearse.Given]; is {
-		kinds[i].Name = "got units"
+	got := slices.Clone(kinds)
+	got[0].name = "got units"
+	return byTenth("Buyers by arrival", "buyers", fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best that each was told.",
+		count(int64(len(all)), "buyer", "buyers")), all, got, func(a arrival) rehearse.Kind { return a.kind })
+}
+
+// tenths divides a list into ten parts as equal as possible, or into its elements if they are
+// fewer, and names the parts.
+func tenths[E any](all []E) (parts [][]E, names []string) {
+	n := min(len(all), 10)
+	for i := range n {
+		parts, names = append(parts, all[len(all)*i/n:len(all)*(i+1)/n]), append(names, fmt.Sprintf("part %d of %d", i+1, n))
 	}
-	var rows []string
+	return parts, names
+}
+
+// byTenth shows the categories of things in each of ten parts of them.
+func byTenth[E any, K comparable](title, things, says string, all []E, of []category[K], key func(E) K) figure {
+	each, names := tenths(all)
+	kinds, row := seriesOf(all, of, key, len(each))
 	for i, part := range each {
-		for _, b := range part {
-			kinds[row[b.kind]].values[i]++
+		for _, one := range part {
+			kinds[row[key(one)]].values[i]++
 		}
-		rows = append(rows, tenth(i, len(each)))
 	}
-	f := figure{Says: fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best that each was told.", count(int64(len(all)), "buyer", "buyers")), Legend: kinds}
-	f.SVG, f.Table = parts(rows, kinds, "Buyers by the order of their arrival. "+f.Says), partsTable("Buyers by arrival", "buyers", rows, kinds)
-	return f
+	return figure{Says: says, Legend: kinds, SVG: parts(names, kinds, title+". "+says), Table: numbers(title, things, names, kinds, true)}
 }
 
 // drawFairness shows whether the time of an entry affected who won.
@@ -86,22 +97,9 @@ func (p *Page) drawFairness() (s section, ok bool) {
 	if !l.IsDraw() || len(l.claims) == 0 || len(l.claims) == int(l.States[ledger.StateEntered]) {
 		return s, false
 	}
-	won := series{Name: "winners", Class: "c1"}
-	t := newTable("Winners by the time of their entries", "entries", ">number", ">winners", ">share")
-	var names []string
-	parts := tenths(l.claims)
-	for i, part := range parts {
-		n := int64(0)
-		for _, c := range part {
-			if c.state != ledger.StateEntered {
-				n++
-			}
-		}
-		t.row(tenth(i, len(parts)), len(part), n, percent(float64(n)/float64(len(part))))
-		won.values, names = append(won.values, float64(n)), append(names, fmt.Sprint(i+1))
-	}
-	f := figure{Says: "Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. The time of an entry has no effect in a draw: the numbers differ only by chance.", Table: t}
-	f.SVG = columns(names, []series{won}, "winners, by tenth of the entries", "Winners by the time of their entries. "+f.Says)
+	f := byTenth("Winners by the time of their entries", "entries",
+		"Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. The time of an entry has no effect in a draw: the numbers differ only by chance.",
+		l.claims, []category[bool]{{true, "winners", "c1"}, {false, "others", "c3"}}, func(c acceptance) bool { return c.state != ledger.StateEntered })
 	return section{ID: "winners", Title: "Fairness: time of entry against outcome", Figures: []figure{f}}, true
 }
 
@@ -111,23 +109,25 @@ func (p *Page) packetFairness() (s section, ok bool) {
 	if l.red == nil || len(l.claims) == 0 {
 		return s, false
 	}
-	in := " in " + l.red.Currency
-	t := newTable("Amounts by the order of the claims", "claims", ">packets", ">mean"+in, ">least"+in, ">most"+in)
+	unit := " in " + l.red.Currency
+	t := newTable("Amounts by the order of the claims", "claims", ">packets", ">mean"+unit, ">least"+unit, ">most"+unit)
 	mean := series{Name: "in the mean", Class: "c1"}
-	var rows []string
-	parts := tenths(l.claims)
+	parts, names := tenths(l.claims)
 	for i, part := range parts {
 		amount := func(a, b acceptance) int { return cmp.Compare(a.amount, b.amount) }
 		least, most := slices.MinFunc(part, amount).amount, slices.MaxFunc(part, amount).amount
-		t.row(tenth(i, len(parts)), len(part), l.red.Format(meanOf(part)), l.red.Format(least), l.red.Format(most))
+		t.row(names[i], len(part), l.red.Format(meanOf(part)), l.red.Format(least), l.red.Format(most))
 		mean.values = append(mean.values, float64(meanOf(part)))
-		rows = append(rows, fmt.Sprint(i+1))
 	}
 	all := meanOf(l.claims)
-	f := figure{Says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. The amounts are fixed before the sale, so early buyers are sure of a packet, but not of a larger one: the parts differ only by chance.",
-		count(int64(len(l.claims)), "packet", "packets"), l.red.Format(all), l.red.Currency), Table: t}
-	f.SVG = columnsOf(rows, []series{mean}, amounts(&l.red.RedPacket), level{float64(all), "dashed: the mean of all, " + l.red.Format(all)},
-		"mean amount of a packet in "+l.red.Currency+", by tenth of the claims", "Amounts by the order of the claims. "+f.Says)
+	in := amounts(&l.red.RedPacket)
+	f := barChart{
+		title: "Amounts by the order of the claims", what: "mean amount of a packet in " + l.red.Currency + ", by tenth of the claims", in: &in,
+		says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. The amounts are fixed before the sale, so early buyers are sure of a packet, but not of a larger one: the parts differ only by chance.",
+			count(int64(len(l.claims)), "packet", "packets"), l.red.Format(all), l.red.Currency),
+		limit: level{float64(all), "dashed: the mean of all, " + l.red.Format(all)}, names: names, all: []series{mean},
+	}.figure()
+	f.Table = t
 	return section{ID: "amounts", Title: "Fairness: time of the claim against amount", Figures: []figure{f}}, true
 }
 
@@ -140,33 +140,4 @@ func meanOf(claims []acceptance) int64 {
 	}
 	n := int64(len(claims))
 	return (sum + n/2) / n
-}
-
-// tenth returns the name of one of ten or fewer parts.
-func tenth(i, of int) string {
-	if of < 10 {
-		return fmt.Sprintf("part %d of %d", i+1, of)
-	}
-	return [...]string{"first tenth", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "last tenth"}[i]
-}
-
-// partsTable returns the table of a chart of parts.
-func partsTable(name, what string, rows []string, all []series) *table {
-	head := []string{what}
-	for _, s := range all {
-		head = append(head, ">"+s.Name, ">share")
-	}
-	t := newTable(name, head...)
-	for i, row := range rows {
-		sum := 0.0
-		for _, s := range all {
-			sum += s.values[i]
-		}
-		cells := []any{row}
-		for _, s := range all {
-			cells = append(cells, int64(s.values[i]), percent(s.values[i]/max(sum, 1)))
-		}
-		t.row(cells...)
-	}
-	return t
 }

@@ -92,8 +92,8 @@ func TestUnitsOverTime(t *testing.T) {
 		got = append(got, row[0].Text+" "+row[1].Text+"+"+row[2].Text)
 	}
 	want := []string{
-		"1 s 0+4", "2 s 0+5", "3 s 0+7", "4 s 0+9", "5 s 4+5", "6 s 4+4", "7 s 5+3", "8 s 5+3", "9 s 4+3",
-		"10 s 4+3", "11 s 4+3", "12 s 4+3", "13 s 4+1", "14 s 4+1", "15 s 6+1",
+		"1s 0+4", "2s 0+5", "3s 0+7", "4s 0+9", "5s 4+5", "6s 4+4", "7s 5+3", "8s 5+3", "9s 4+3",
+		"10s 4+3", "11s 4+3", "12s 4+3", "13s 4+1", "14s 4+1", "15s 6+1",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("sold and held by\n%q, want\n%q", got, want)
@@ -101,7 +101,7 @@ func TestUnitsOverTime(t *testing.T) {
 	if l.resold != 1 || l.Claims != 5 || l.States[ledger.StateSold] != 2 || l.States[ledger.StateRefunded] != 1 {
 		t.Errorf("%d resold of %d, %v", l.resold, l.Claims, l.States)
 	}
-	if want := "6 of 10 units were sold, half of these within 4.00 s and the last after 14.0 s."; f.Says != want {
+	if want := "6 of 10 units were sold, half of these within 4s and the last after 14s."; f.Says != want {
 		t.Errorf("it says %s", f.Says)
 	}
 	if l.users != 5 || l.spread[0] != 2 || l.spread[4] != 1 || l.buyers[0] != (buyer{"paid", 4}) || len(l.buyers) != 3 {

@@ -7,23 +7,23 @@ import (
 	"salectl/report/threshold"
 )
 
-// AuditMeasures are the metrics for thresholds of an audit.
+// AuditMeasures are the metrics for thresholds of an audit; docs/reports.md describes them.
 var AuditMeasures = threshold.Metrics{All: []threshold.Metric{
-	{Name: "stock", Says: "units of the sale"},
-	{Name: "sold", Of: "stock", Says: "units that are sold"},
-	{Name: "held", Of: "stock", Says: "units that are held until they are paid"},
-	{Name: "available", Of: "stock", Says: "units that nobody has"},
-	{Name: "in_flight", Of: "stock", Says: "units on their way between shards"},
-	{Name: "users", Says: "users who have units"},
-	{Name: "claims", Says: "claims that were accepted; of a draw, entries"},
-	{Name: "expired", Of: "claims", Says: "claims that were not paid in time"},
-	{Name: "cancelled", Of: "claims", Says: "claims that were cancelled before payment"},
-	{Name: "refunded", Of: "claims", Says: "sold claims that were refunded"},
-	{Name: "refunds_due", Says: "payments that bought nothing"},
-	{Name: "problems", Says: "problems that the audit has found"},
-	{Name: "warnings", Says: "warnings of the audit"},
-	{Name: "duration", Kind: threshold.Duration, Says: "from the first accepted claim to the last one"},
-	{Name: "rate", Kind: threshold.Rate, Says: "accepted claims a second, over that time"},
+	{Name: "stock"},
+	{Name: "sold", Of: "stock"},
+	{Name: "held", Of: "stock"},
+	{Name: "available", Of: "stock"},
+	{Name: "in_flight", Of: "stock"},
+	{Name: "users"},
+	{Name: "claims"},
+	{Name: "expired", Of: "claims"},
+	{Name: "cancelled", Of: "claims"},
+	{Name: "refunded", Of: "claims"},
+	{Name: "refunds_due"},
+	{Name: "problems"},
+	{Name: "warnings"},
+	{Name: "duration", Unit: threshold.Duration},
+	{Name: "rate", Unit: threshold.Rate},
 }}
 
 // AuditValues returns the values of these metrics for an audit.

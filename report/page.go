@@ -52,8 +52,7 @@ var pageCSS string
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count":   func(n any, noun string) string { return spec.Count(whole(n), noun) },
 	"grouped": func(n any) string { return spec.Grouped(whole(n)) },
-	"clock":   clock, "lasting": lasting, "micros": time.UnixMicro, "milliseconds": threshold.Milliseconds, "seconds": seconds, "sentence": sentence,
-	"terms": func(p *spec.Payment) rehearse.Terms { return rehearse.NewTerms(*p) },
+	"clock":   clock, "lasting": threshold.Rounded, "micros": time.UnixMicro, "milliseconds": threshold.Milliseconds, "seconds": func(s float64) time.Duration { return threshold.Milliseconds(1000 * s) },
 }).Parse(pageHTML))
 
 // whole converts a number of any type.

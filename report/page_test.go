@@ -119,7 +119,7 @@ func TestSectionsOfTheAudit(t *testing.T) {
 	p.Thresholds = []threshold.Result{{Threshold: "sold==4", OK: true, Measured: 4}}
 	text := written(t, p)
 	for _, want := range []string{
-		"<dd>half of them up to 500 ms, 90% up to 1.00 s, 99% up to 2.00 s, the longest 1 min 0 s; 2 holds that ended</dd>",
+		"<dd>half of them up to 500ms, 90% up to 1s, 99% up to 2s, the longest 1m0s; 2 holds that ended</dd>",
 		`<tr><td>paid</td><td class="n">1,234</td></tr>`,
 		"<dd>9 units; 1 award lapsed, 0 still to be made</dd>", "<dd>quicknet, round 7</dd>", `<p class="soft">noted</p>`,
 		`<td>The draw can be recomputed from the published data</td><td>0 problems</td><td class="good">ok</td>`,

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -40,7 +41,6 @@ func (p *Page) users() (s section, ok bool) {
 		s.Says = append(s.Says, fmt.Sprintf("Each of them has %s.", spec.Count(many[0], "unit")))
 		return s, true
 	}
-	f := figure{Says: "Users by how many units they have.", Table: newTable("Users by their units", "units", ">users")}
 	const most = 40 // number of bars
 	one := series{Name: "users", Class: "c1"}
 	var names []string
@@ -58,11 +58,10 @@ func (p *Page) users() (s section, ok bool) {
 			names, one.values = append(names, fmt.Sprintf("%d–%d", from, from+wide-1)), append(one.values, float64(n))
 		}
 	}
-	f.SVG = columns(names, []series{one}, "users, by units", f.Says)
-	for i, name := range names {
-		f.Table.row(name, int64(one.values[i]))
-	}
-	s.Figures = []figure{f}
+	s.Figures = []figure{barChart{
+		title: "Users by their units", says: "Users by how many units they have.", what: "users, by units",
+		rows: "units", names: names, all: []series{one},
+	}.figure()}
 	s.Table = newTable("Users with the most units", "users with the most units", ">units")
 	for _, b := range l.buyers {
 		s.Table.row(b.user, b.units)
@@ -97,18 +96,19 @@ func (p *Page) shards() section {
 	t := newTable("Shards", "shard", ">sold", ">held", ">available", ">claims", ">first claim", ">last claim")
 	for i, sum := range sums {
 		sold.values, held.values, available.values = append(sold.values, float64(sum.sold)), append(held.values, float64(sum.held)), append(available.values, float64(sum.available))
-		first, last := "–", "–"
+		var first, last any = "–", "–"
 		if sum.firstUs != 0 {
-			first, last = lasting(l.since(sum.firstUs)), lasting(l.since(sum.lastUs))
+			first, last = threshold.Rounded(l.since(sum.firstUs)), threshold.Rounded(l.since(sum.lastUs))
 		}
 		t.row(names[i], sum.sold, sum.held, sum.available, sum.claims, first, last)
 	}
 	all := slices.DeleteFunc([]series{sold, held, available}, func(s series) bool { return slices.Max(s.values) == 0 })
-	f := figure{Says: fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out gets units from others.", spec.Count(p.Audit.Stock, "unit")), Legend: all, Table: t}
+	says := fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out gets units from others.", spec.Count(p.Audit.Stock, "unit"))
 	if each > 1 {
-		f.Says += fmt.Sprintf(" A bar is %d shards.", each)
+		says += fmt.Sprintf(" A bar is %d shards.", each)
 	}
-	f.SVG = columns(names, all, "units, by shard", f.Says)
+	f := barChart{title: "Shards", says: says, what: "units, by shard", names: names, all: all}.figure()
+	f.Table = t
 	s := section{ID: "shards", Title: "Shards", Figures: []figure{f}}
 	if n := p.Audit.InFlight; n > 0 {
 		s.Notes = []string{fmt.Sprintf("%s in transfer between shards.", are(n))}

@@ -64,3 +64,27 @@ func (t *table) row(cells ...any) {
 	}
 	t.Rows = append(t.Rows, row)
 }
+
+// numbers returns the table of a chart: a row for each bin that is not empty, with the values of
+// the series and, if requested, their shares.
+func numbers(name, rows string, names []string, all []series, shares bool) *table {
+	head := []string{rows}
+	for _, s := range all {
+		if head = append(head, ">"+s.Name); shares {
+			head = append(head, ">share")
+		}
+	}
+	t := newTable(name, head...)
+	for i, name := range names {
+		whole, cells := sum(all, i), []any{name}
+		for _, s := range all {
+			if cells = append(cells, int64(s.values[i])); shares {
+				cells = append(cells, percent(s.values[i]/whole))
+			}
+		}
+		if whole > 0 {
+			t.row(cells...)
+		}
+	}
+	return t
+}

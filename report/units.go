@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -64,20 +65,14 @@ func (l *Ledger) unitsFigure(w window, stock int64) figure {
 	if l.isHeld() {
 		all = append(all, held)
 	}
-	f := figure{Says: l.soldSays(stock) + w.says, Table: newTable("Units over time", "by", ">sold")}
-	if len(all) > 1 {
-		f.Legend = all
-		f.Table = newTable("Units over time", "by", ">sold", ">held")
-	}
+	var by []string
 	for bin := range w.n {
-		cells := []any{offset(w.from(bin+1), w.width)}
-		for _, s := range all {
-			cells = append(cells, int64(s.values[bin]))
-		}
-		f.Table.row(cells...)
+		by = append(by, lasting(w.from(bin+1)))
 	}
-	f.SVG = levels(w.bins, all, level{float64(stock), "stock: " + spec.Grouped(stock)}, "units", "Units over time. "+f.Says)
-	return f
+	return barChart{
+		title: "Units over time", says: l.soldSays(stock) + w.says, what: "units", limit: level{float64(stock), "stock: " + spec.Grouped(stock)},
+		over: &w.bins, rows: "by", names: by, all: all,
+	}.figure()
 }
 
 // soldSays describes how quickly units were sold.
@@ -94,14 +89,14 @@ func (l *Ledger) soldSays(stock int64) string {
 		has := int64(0)
 		for _, c := range l.changes {
 			if has += int64(c.sold); has >= n {
-				return l.since(c.us)
+				return threshold.Rounded(l.since(c.us))
 			}
 		}
 		return 0
 	}
-	words := fmt.Sprintf("%s of %s sold, half of these within %s", spec.Grouped(sold), was(stock, "unit"), lasting(at((peak+1)/2)))
+	words := fmt.Sprintf("%s of %s sold, half of these within %v", spec.Grouped(sold), was(stock, "unit"), at((peak+1)/2))
 	if peak == sold {
-		words += fmt.Sprintf(" and the last after %s", lasting(at(peak)))
+		words += fmt.Sprintf(" and the last after %v", at(peak))
 	} else {
 		words += fmt.Sprintf("; at most %s at a time", spec.Grouped(peak))
 	}
@@ -120,11 +115,14 @@ func (l *Ledger) claimsFigure(w window) figure {
 	if l.IsDraw() {
 		noun, accepted = "entries", "taken"
 	}
-	most := highest(all, w.n)
+	most := 0.0
+	for bin := range w.n {
+		most = max(most, sum(all, bin))
+	}
 	says := fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
-		spec.Grouped(int64(most)), offset(w.width, w.width), w.says)
+		spec.Grouped(int64(most)), lasting(w.width), w.says)
 	if len(all) > 1 {
 		says += " The colours are their results."
 	}
-	return stacked("Claims over time", says, w.bins, all, noun)
+	return overTime("Claims over time", says, w.bins, all, noun)
 }

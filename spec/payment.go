@@ -1,6 +1,9 @@
 package spec
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Payment configures payments: each claim is held, and sold once its payment is confirmed.
 type Payment struct {
@@ -19,6 +22,23 @@ type Payment struct {
 	// Check is nil if the payment service is not queried, Webhook if it sends no webhooks.
 	Check   *PaymentCheck   `yaml:"check,omitempty" json:"check,omitempty" doc:"Queries to the payment service about held claims. Default: none."`
 	Webhook *PaymentWebhook `yaml:"webhook,omitempty" json:"webhook,omitempty" doc:"Messages from the payment service, by Standard Webhooks. Default: none accepted."`
+}
+
+// String formats the options in one line, by the keys of a sale file.
+func (p Payment) String() string {
+	var words []string
+	Each("", &p, func(name, text string) {
+		if text != "" {
+			words = append(words, name+" "+text)
+		}
+	})
+	return strings.Join(words, ", ")
+}
+
+// Terms returns p without its payment service.
+func (p Payment) Terms() Payment {
+	p.Check, p.Webhook = nil, nil
+	return p
 }
 
 // Late is the effect of a payment that is confirmed after its hold has expired.

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -25,25 +26,11 @@ type Event struct {
 	Data         any    `json:"data"`
 }
 
-// prefix begins the types of all events.
-const prefix = "salectl."
-
-// Types of events. The type of a claim's event is TypeClaim and the new state or change.
+// Types of events that other packages and batches refer to; docs/feed.md lists all.
 const (
-	TypeClaim         = prefix + "claim."
-	TypeGeneration    = prefix + "shard.generation"
-	TypeEntries       = prefix + "shard.entries_closed"
-	TypeShardSealed   = prefix + "shard.sealed"
-	TypeSetBack       = prefix + "shard.clock_set_back"
-	TypePlanned       = prefix + "sale.planned"
-	TypeApplied       = prefix + "sale.applied"
-	TypeEntriesClosed = prefix + "sale.entries_closed"
-	TypeDrawn         = prefix + "sale.drawn"
-	TypeRanked        = prefix + "sale.ranked"
-	TypeSealed        = prefix + "sale.sealed"
-	TypeDestroyed     = prefix + "sale.destroyed"
-	TypeCommit        = prefix + "commit"
-	TypeResolved      = prefix + "resolved"
+	typeClaim    = "salectl.claim." // and the new state or change
+	typeCommit   = "salectl.commit"
+	TypeResolved = api.EventResolved
 )
 
 // Claim is the data of an event of a claim. The first event of a claim has all its fields. A field
@@ -68,60 +55,10 @@ type Claim struct {
 	Retired   bool                `json:"retired,omitempty"`
 }
 
-// Generation is the data of TypeGeneration and TypePlanned: the settings from this slot on.
-type Generation struct {
-	Shard        *int   `json:"shard,omitempty"`
-	Generation   uint64 `json:"generation"`
-	Phase        string `json:"phase"`
-	OpensAt      string `json:"opensAt,omitempty"`
-	ClosesAt     string `json:"closesAt,omitempty"`
-	PerUserLimit int64  `json:"perUserLimit"`
-	Run          int64  `json:"run,omitempty"`        // of TypePlanned, like the fields below
-	Who          string `json:"who,omitempty"`        // user@host
-	PlanDigest   string `json:"planDigest,omitempty"` // SHA-256, in hex
-}
+// fields are the data of an event of a shard or of the sale. Hashes are in hex.
+type fields map[string]any
 
-// Applied is the data of TypeApplied: every shard has the generation.
-type Applied struct {
-	Generation uint64 `json:"generation"`
-}
-
-// Entries is the data of TypeEntries and TypeEntriesClosed.
-type Entries struct {
-	Shard *int   `json:"shard,omitempty"`
-	Count int64  `json:"count"`
-	Root  string `json:"root"` // in hex
-}
-
-// Drawn is the data of TypeDrawn.
-type Drawn struct {
-	Link   string `json:"link"` // in hex
-	Beacon string `json:"beacon,omitempty"`
-	Ranks  int64  `json:"ranks"`
-}
-
-// Ranked is the data of TypeRanked. The claims have consecutive ranks that begin with First.
-type Ranked struct {
-	First  int64    `json:"first"`
-	Claims []string `json:"claims"`
-}
-
-// OfShard is the data of TypeShardSealed and TypeSetBack.
-type OfShard struct {
-	Shard  int    `json:"shard"`
-	Before string `json:"before,omitempty"` // of TypeSetBack: time of the previous commit
-}
-
-// Sealed is the data of TypeSealed: the result of the sale.
-type Sealed struct {
-	Roots        []string `json:"roots"` // per shard: the hash of its last slot
-	Slots        []uint64 `json:"slots"`
-	Claims       int64    `json:"claims"`
-	UnitsSold    int64    `json:"unitsSold"`
-	ExportDigest string   `json:"exportDigest,omitempty"` // SHA-256, in hex
-}
-
-// Commit is the data of TypeCommit: the stored bytes of a slot, which prove the hash chain. A slot
+// Commit is the data of an event of a slot: the stored bytes of a slot, which prove the hash chain. A slot
 // that may not be disclosed has the hash alone.
 type Commit struct {
 	Log    string      `json:"log"`
@@ -136,7 +73,7 @@ type Commit struct {
 type Resolved struct {
 	Position string `json:"position"`
 	// Through is the earliest of the last commit times of the unsealed shards, or the latest of all
-	// if every shard is sealed. Later events have no earlier time, except after a TypeSetBack. ""
+	// if every shard is sealed. Later events have no earlier time, except after an event clock_set_back. ""
 	// means that a shard has no commit.
 	Through string `json:"through,omitempty"`
 	Logs    []End  `json:"logs"`
@@ -145,10 +82,9 @@ type Resolved struct {
 
 // End is the place that the feed has reached in a log.
 type End struct {
-	Log   string      `json:"log"`
-	Shard *int        `json:"shard,omitempty"`
-	Slots uint64      `json:"slots"`
-	Hash  ledger.Hash `json:"hash"` // of the last slot; without slots, of the log's name
+	Log   string `json:"log"`
+	Shard *int   `json:"shard,omitempty"`
+	Place
 }
 
 // eventMaker makes the events of one log.
@@ -158,7 +94,7 @@ type eventMaker struct {
 	commits  bool
 	amounts  func(unit int64) string // nil: units are not packets of money
 	currency string                  // of the amounts
-	events   []Event
+	out      *[]Event
 }
 
 // partition returns the partition key of the log's events.
@@ -182,36 +118,88 @@ func (t *eventMaker) add(kind string, slot uint64, index int, timeUs int64, data
 	if index >= 0 {
 		id += "-" + strconv.Itoa(index)
 	}
-	t.events = append(t.events, Event{
+	*t.out = append(*t.out, Event{
 		SpecVersion: "1.0", Type: kind, Source: t.source, ID: id, Time: ledger.FormatTime(timeUs),
 		Sequence: fmt.Sprintf("%015d-%06d", slot, index+1), PartitionKey: t.partition(),
 		ContentType: "application/json", Data: data,
 	})
-	return &t.events[len(t.events)-1]
+	return &(*t.out)[len(*t.out)-1]
 }
 
-// slot appends the events of a commit of a shard's log. beforeUs is the time of the previous slot.
+// slot appends the events of a commit. beforeUs is the time of the previous slot.
 func (t *eventMaker) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 	for i, op := range c.GetOps() {
+		add := func(kind string, data fields) {
+			if t.shard >= 0 {
+				data["shard"] = t.shard
+			}
+			t.add("salectl."+kind, slot, i, c.GetTimeUs(), data)
+		}
 		switch op := op.GetOp().(type) {
 		case *pb.Op_Claim:
 			t.claim(c, slot, i, op.Claim)
 		case *pb.Op_Settle:
 			t.settle(c, slot, i, op.Settle)
 		case *pb.Op_Generation:
-			g := generation(op.Generation.GetNumber(), op.Generation.GetSettings())
-			g.Shard = t.number()
-			t.add(TypeGeneration, slot, i, c.GetTimeUs(), g)
+			add("shard.generation", generation(op.Generation.GetNumber(), op.Generation.GetSettings()))
 		case *pb.Op_Entries:
-			t.add(TypeEntries, slot, i, c.GetTimeUs(), Entries{t.number(), op.Entries.GetCount(), fmt.Sprintf("%x", op.Entries.GetRoot())})
+			add("shard.entries_closed", fields{"count": op.Entries.GetCount(), "root": hexOf(op.Entries.GetRoot())})
 		case *pb.Op_Seal:
-			t.add(TypeShardSealed, slot, i, c.GetTimeUs(), OfShard{Shard: t.shard})
+			add("shard.sealed", fields{})
 		case *pb.Op_Own:
 			if c.GetTimeUs() < beforeUs {
-				t.add(TypeSetBack, slot, i, c.GetTimeUs(), OfShard{t.shard, ledger.FormatTime(beforeUs)})
+				add("shard.clock_set_back", fields{"before": ledger.FormatTime(beforeUs)})
 			}
+		case *pb.Op_Planned:
+			g := generation(op.Planned.GetGeneration(), op.Planned.GetSettings())
+			g["run"], g["who"], g["planDigest"] = op.Planned.GetRun(), op.Planned.GetWho(), hexOf(op.Planned.GetPlanDigest())
+			add("sale.planned", g)
+		case *pb.Op_Applied:
+			add("sale.applied", fields{"generation": op.Applied.GetGeneration()})
+		case *pb.Op_EntriesClosed:
+			count := int64(0)
+			for _, n := range op.EntriesClosed.GetCounts() {
+				count += n
+			}
+			add("sale.entries_closed", fields{"count": count, "root": hexOf(op.EntriesClosed.GetRoot())})
+		case *pb.Op_Drawn:
+			d := fields{"link": hexOf(op.Drawn.GetLink()), "ranks": op.Drawn.GetRanks()}
+			if beacon := op.Drawn.GetBeacon(); len(beacon) > 0 {
+				d["beacon"] = hexOf(beacon)
+			}
+			add("sale.drawn", d)
+		case *pb.Op_Ranked: // of consecutive ranks
+			claims := []string{}
+			for n, shard := range op.Ranked.GetShards() {
+				claims = append(claims, claimID(int(shard), op.Ranked.GetSlots()[n], int(op.Ranked.GetIndexes()[n])))
+			}
+			add("sale.ranked", fields{"first": op.Ranked.GetFirst(), "claims": claims})
+		case *pb.Op_Sealed:
+			roots := []string{} // hashes of the last slots, as slots by shard
+			for _, root := range op.Sealed.GetRoots() {
+				roots = append(roots, hexOf(root))
+			}
+			add("sale.sealed", fields{
+				"roots": roots, "slots": op.Sealed.GetSlots(), "claims": op.Sealed.GetClaims(),
+				"unitsSold": op.Sealed.GetUnitsSold(), "exportDigest": hexOf(op.Sealed.GetExportDigest()),
+			})
+		case *pb.Op_Destroyed:
+			add("sale.destroyed", fields{})
 		}
 	}
+}
+
+var hexOf = hex.EncodeToString
+
+// generation returns the settings from a slot on.
+func generation(number uint64, s *pb.Settings) fields {
+	g := fields{"generation": number, "phase": ledger.PhaseName(s.GetPhase()), "perUserLimit": s.GetPerUserLimit()}
+	for name, us := range map[string]int64{"opensAt": s.GetOpensAtUs(), "closesAt": s.GetClosesAtUs()} {
+		if us != 0 {
+			g[name] = ledger.FormatTime(us)
+		}
+	}
+	return g
 }
 
 func (t *eventMaker) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
@@ -227,26 +215,18 @@ func (t *eventMaker) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 	case op.GetHeldUntilUs() != 0:
 		d.State = "held"
 	}
-	if d.Amounts = t.worth(d.Units); d.Amounts != nil {
+	if t.amounts != nil {
 		d.Currency = t.currency
+		for _, unit := range d.Units {
+			d.Amounts = append(d.Amounts, t.amounts(unit))
+		}
 	}
 	if key := op.GetKey(); utf8.Valid(key) {
 		d.Key = string(key)
 	} else {
 		d.KeyBase64 = key
 	}
-	t.add(TypeClaim+d.State, slot, i, c.GetTimeUs(), d).Subject = d.Claim
-}
-
-// worth returns the amounts of units, or nil if units are not packets of money.
-func (t *eventMaker) worth(units []int64) (all []string) {
-	if t.amounts == nil {
-		return nil
-	}
-	for _, unit := range units {
-		all = append(all, t.amounts(unit))
-	}
-	return all
+	t.add(typeClaim+d.State, slot, i, c.GetTimeUs(), d).Subject = d.Claim
 }
 
 func claimID(shard int, slot uint64, index int) string {
@@ -261,80 +241,32 @@ func (t *eventMaker) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
 		Claim: claimID(t.shard, op.GetSlot(), int(op.GetIndex())), Shard: t.shard, Units: op.GetUnits(),
 		HeldUntil: ledger.FormatTime(op.GetHeldUntilUs()), Payment: op.GetPayment(), Who: op.GetWho(), Why: op.GetReason(), Retired: op.GetRetire(),
 	}
-	kind := ""
-	switch op.GetHow() {
-	case pb.Settle_CONFIRM:
-		kind, d.State = "confirmed", "sold"
-	case pb.Settle_CANCEL:
-		kind, d.State = "cancelled", "cancelled"
-	case pb.Settle_EXPIRE:
-		kind, d.State = "expired", "expired"
-	case pb.Settle_EXTEND:
-		kind, d.State = "extended", "held"
-	case pb.Settle_REFUND:
-		kind, d.State = "refunded", "refunded"
-	case pb.Settle_RESELL:
-		kind, d.State = "resold", "sold"
-	case pb.Settle_REFUND_DUE:
-		kind = "refund_due"
-	case pb.Settle_AWARD:
-		kind, d.State = "awarded", "sold"
-		if op.GetHeldUntilUs() != 0 {
-			d.State = "held"
-		}
-	default:
-		kind = "settled" // by a newer program
+	kind := "settled" // by a newer program
+	if change, known := changes[op.GetHow()]; known {
+		kind, d.State = change.kind, change.state
 	}
-	t.add(TypeClaim+kind, slot, i, c.GetTimeUs(), d).Subject = d.Claim
+	if op.GetHow() == pb.Settle_AWARD && op.GetHeldUntilUs() != 0 {
+		d.State = "held"
+	}
+	t.add(typeClaim+kind, slot, i, c.GetTimeUs(), d).Subject = d.Claim
 }
 
-func generation(number uint64, s *pb.Settings) *Generation {
-	return &Generation{
-		Generation: number, Phase: ledger.PhaseName(s.GetPhase()), OpensAt: ledger.FormatTime(s.GetOpensAtUs()), ClosesAt: ledger.FormatTime(s.GetClosesAtUs()), PerUserLimit: s.GetPerUserLimit(),
-	}
-}
-
-// saleSlot appends the events of a commit of the sale's own log.
-func (t *eventMaker) saleSlot(c *pb.Commit, slot uint64) {
-	for i, op := range c.GetOps() {
-		add := func(kind string, data any) { t.add(kind, slot, i, c.GetTimeUs(), data) }
-		switch op := op.GetOp().(type) {
-		case *pb.Op_Planned:
-			g := generation(op.Planned.GetGeneration(), op.Planned.GetSettings())
-			g.Run, g.Who, g.PlanDigest = op.Planned.GetRun(), op.Planned.GetWho(), fmt.Sprintf("%x", op.Planned.GetPlanDigest())
-			add(TypePlanned, g)
-		case *pb.Op_Applied:
-			add(TypeApplied, Applied{op.Applied.GetGeneration()})
-		case *pb.Op_EntriesClosed:
-			e := Entries{Root: fmt.Sprintf("%x", op.EntriesClosed.GetRoot())}
-			for _, n := range op.EntriesClosed.GetCounts() {
-				e.Count += n
-			}
-			add(TypeEntriesClosed, e)
-		case *pb.Op_Drawn:
-			add(TypeDrawn, Drawn{fmt.Sprintf("%x", op.Drawn.GetLink()), fmt.Sprintf("%x", op.Drawn.GetBeacon()), op.Drawn.GetRanks()})
-		case *pb.Op_Ranked:
-			r := Ranked{First: op.Ranked.GetFirst(), Claims: []string{}}
-			for n, shard := range op.Ranked.GetShards() {
-				r.Claims = append(r.Claims, claimID(int(shard), op.Ranked.GetSlots()[n], int(op.Ranked.GetIndexes()[n])))
-			}
-			add(TypeRanked, r)
-		case *pb.Op_Sealed:
-			s := Sealed{Roots: []string{}, Slots: op.Sealed.GetSlots(), Claims: op.Sealed.GetClaims(), UnitsSold: op.Sealed.GetUnitsSold(), ExportDigest: fmt.Sprintf("%x", op.Sealed.GetExportDigest())}
-			for _, root := range op.Sealed.GetRoots() {
-				s.Roots = append(s.Roots, fmt.Sprintf("%x", root))
-			}
-			add(TypeSealed, s)
-		case *pb.Op_Destroyed:
-			add(TypeDestroyed, struct{}{})
-		}
-	}
+// changes are the changes of claims, and the new states.
+var changes = map[pb.Settle_How]struct{ kind, state string }{
+	pb.Settle_CONFIRM:    {"confirmed", "sold"},
+	pb.Settle_CANCEL:     {"cancelled", "cancelled"},
+	pb.Settle_EXPIRE:     {"expired", "expired"},
+	pb.Settle_EXTEND:     {"extended", "held"},
+	pb.Settle_REFUND:     {"refunded", "refunded"},
+	pb.Settle_RESELL:     {"resold", "sold"},
+	pb.Settle_REFUND_DUE: {kind: "refund_due"},
+	pb.Settle_AWARD:      {"awarded", "sold"},
 }
 
 // commit appends the stored bytes of a slot if Config.Commits is set. addSaleEvents passes no bytes for a
 // slot with a plan, which contains the seed of a red packet and the addresses of the servers.
 func (t *eventMaker) commit(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
 	if t.commits {
-		t.add(TypeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})
+		t.add(typeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})
 	}
 }

@@ -92,36 +92,29 @@ type Reader struct {
 	sale   saleLog
 	shards []*shardLog // nil until the run is known
 
-	due   time.Duration // monotonic: time of the next step
-	under int           // calls under way
-	rounds
-	unsent
+	// Rounds of calls.
+	due     time.Duration // monotonic: time of the next step
+	under   int           // calls under way
+	round   int           // number of steps
+	turn    int           // first shard to read in the next round
+	broken  error         // error of a call in this round
+	failed  error         // error of the last round; nil: it succeeded
+	tries   int           // failed rounds in a row
+	lacking int           // rounds in a row in which a log lacked an expected entry
+	lacked  int           // the latest of those rounds
 
-	batch *Batch
-	calls []calls.Call
-	done  bool
-	err   error
-}
-
-// rounds holds the counters of a Reader's rounds of calls.
-type rounds struct {
-	round   int   // number of steps
-	turn    int   // first shard to read in the next round
-	broken  error // error of a call in this round
-	failed  error // error of the last round; nil: it succeeded
-	tries   int   // failed rounds in a row
-	lacking int   // rounds in a row in which a log lacked an expected entry
-	lacked  int   // the latest of those rounds
-}
-
-// unsent holds what a Reader has read but not yet put into a batch.
-type unsent struct {
+	// What is read but not yet in a batch.
 	first      []Event // of the sale's own log, except for those of its end
 	events     []Event
 	slots      int
 	newest     int64         // commit time of the newest commit, in microseconds
 	generation uint64        // newest generation in the shards; the sale's own log must be read up to it first
 	batchAt    time.Duration // monotonic: time of the last batch; 0: none yet
+
+	batch *Batch
+	calls []calls.Call
+	done  bool
+	err   error
 }
 
 // New returns a Reader with the configuration c.
@@ -222,13 +215,13 @@ func (r *Reader) gone() error {
 func (r *Reader) make(now clock.Now) {
 	b := &Batch{Position: Position{UID: r.sale.fold.UID(), Sale: r.sale.place}, TimeUs: r.newest}
 	b.Ended = r.sale.over && len(r.sale.queue) == 0
-	resolved := Resolved{Logs: []End{{Log: r.sale.tail.Log(), Slots: r.sale.place.Slots, Hash: r.sale.end}}, Ended: b.Ended}
+	resolved := Resolved{Logs: []End{{Log: r.sale.tail.Log(), Place: r.sale.place}}, Ended: b.Ended}
 	slots := r.sale.place.Slots
 	for _, s := range r.shards {
-		place := placeOf(s.tail)
+		place := Place{s.tail.Next(), s.tail.Root()}
 		slots += place.Slots
 		b.Position.Shards = append(b.Position.Shards, place)
-		resolved.Logs = append(resolved.Logs, End{s.tail.Log(), s.maker.number(), place.Slots, s.tail.Root()})
+		resolved.Logs = append(resolved.Logs, End{s.tail.Log(), s.maker.number(), place})
 	}
 	resolved.Position, resolved.Through = b.Position.String(), ledger.FormatTime(r.through())
 	b.Events = append(append(r.first, r.events...), Event{

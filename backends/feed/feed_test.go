@@ -1,8 +1,12 @@
 package feed
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"slices"
 	"testing"
 	"time"
@@ -118,7 +122,7 @@ func TestEveryPosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := ids(all)
-	for _, want := range []string{"sale-0-0 " + TypePlanned, "0-0-0 " + TypeGeneration, "0-2-0 salectl.claim.held", "1-3-0 salectl.claim.confirmed", "1-4-0 salectl.claim.refunded"} {
+	for _, want := range []string{"sale-0-0 salectl.sale.planned", "0-0-0 salectl.shard.generation", "0-2-0 salectl.claim.held", "1-3-0 salectl.claim.confirmed", "1-4-0 salectl.claim.refunded"} {
 		if !slices.Contains(told, want) {
 			t.Errorf("%s is missing in %q", want, told)
 		}
@@ -147,8 +151,8 @@ func TestForeign(t *testing.T) {
 	}
 	for what, change := range map[string]func(p *Position){
 		"another run":    func(p *Position) { p.UID = "ffffffffffffffff" },
-		"a fork":         func(p *Position) { p.Shards[1].Check[0]++ },
-		"a fork of sale": func(p *Position) { p.Sale.Check[0]++ },
+		"a fork":         func(p *Position) { p.Shards[1].Hash[0]++ },
+		"a fork of sale": func(p *Position) { p.Sale.Hash[0]++ },
 		"other shards":   func(p *Position) { p.Shards = p.Shards[:1] },
 		"beyond the end": func(p *Position) { p.Shards[0].Slots += 7 },
 	} {
@@ -235,14 +239,14 @@ func TestDestroyed(t *testing.T) {
 		t.Fatal(err)
 	}
 	saletest.AppendSale(t, logs, testSale, sealed)
-	if all, err := drive(t, logs, Config{Sale: testSale}); err != nil || ids(all)[len(ids(all))-1] != "sale-3-0 "+TypeSealed {
+	if all, err := drive(t, logs, Config{Sale: testSale}); err != nil || ids(all)[len(ids(all))-1] != "sale-3-0 "+"salectl.sale.sealed" {
 		t.Errorf("before the logs are deleted: %q, %v", ids(all), err)
 	}
 	deletes(t, logs)
 	saletest.AppendSale(t, logs, testSale, destroyed)
 
 	end, err := drive(t, logs, Config{Sale: testSale, From: &full[len(full)-1].Position})
-	if want := []string{"sale-3-0 " + TypeSealed, "sale-4-0 " + TypeDestroyed}; err != nil || !slices.Equal(ids(end), want) || !end[len(end)-1].Ended {
+	if want := []string{"sale-3-0 salectl.sale.sealed", "sale-4-0 salectl.sale.destroyed"}; err != nil || !slices.Equal(ids(end), want) || !end[len(end)-1].Ended {
 		t.Errorf("from the end: %q, %v", ids(end), err)
 	}
 	for _, from := range []*Position{nil, &before[len(before)-1].Position} {
@@ -251,7 +255,7 @@ func TestDestroyed(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(p *Place){
-		"a fork":         func(p *Place) { p.Check[0]++ },
+		"a fork":         func(p *Place) { p.Hash[0]++ },
 		"beyond the end": func(p *Place) { p.Slots++ },
 	} {
 		p := full[len(full)-1].Position
@@ -294,7 +298,7 @@ func TestBegunBehindSeals(t *testing.T) {
 					t.Fatalf("%s, from now %v, step %d: %q, %v", name, now, i, told, err)
 				}
 			}
-			if want := []string{"sale-3-0 " + TypeSealed, "sale-4-0 " + TypeDestroyed}; !slices.Equal(told, want) {
+			if want := []string{"sale-3-0 salectl.sale.sealed", "sale-4-0 salectl.sale.destroyed"}; !slices.Equal(told, want) {
 				t.Errorf("%s, from now %v: %q, want %q", name, now, told, want)
 			}
 		}
@@ -311,7 +315,7 @@ func TestFromNowOfASealedSale(t *testing.T) {
 		t.Errorf("%d batches, %q, %v; want a position", len(all), ids(all), err)
 	}
 	saletest.AppendSale(t, logs, testSale, destroyed)
-	if all, err := d.run(t); err != nil || !slices.Equal(ids(all), []string{"sale-4-0 " + TypeDestroyed}) || !all[len(all)-1].Ended {
+	if all, err := d.run(t); err != nil || !slices.Equal(ids(all), []string{"sale-4-0 salectl.sale.destroyed"}) || !all[len(all)-1].Ended {
 		t.Errorf("the end: %q, %v", ids(all), err)
 	}
 }
@@ -366,5 +370,34 @@ func TestLag(t *testing.T) {
 				t.Errorf("%q, %v; %d reads still to lag; want %q, %v", ids(all), err, lags, ids(want), wantErr)
 			}
 		})
+	}
+}
+
+// TestBadPositions: a text with a correct checksum, and anything but a whole position, is refused.
+func TestBadPositions(t *testing.T) {
+	place := Place{Slots: 300}
+	text := Position{UID: saletest.UID, Sale: place, Shards: []Place{place, {}}}.String()
+	if p, err := ParsePosition(text); err != nil || p.String() != text || p.Shards[1].Slots != 0 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	whole, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole = whole[:len(whole)-4]
+	bad := [][]byte{
+		append(slices.Clone(whole), 0), // more places
+		append(slices.Clone(whole[:9]), 0),
+		append(slices.Clone(whole[:9]), bytes.Repeat([]byte{255}, 20)...), // a number of shards that overflows
+		append([]byte{2}, whole[1:]...),
+	}
+	for n := range whole {
+		bad = append(bad, slices.Clone(whole[:n]))
+	}
+	for _, b := range bad {
+		text := base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
+		if p, err := ParsePosition(text); !errors.Is(err, ErrBadPosition) {
+			t.Errorf("%x: %+v, %v", b, p, err)
+		}
 	}
 }

@@ -16,13 +16,12 @@ import (
 type saleLog struct {
 	fold  *ledger.Sale
 	tail  *ledger.Tail
-	read  bool        // it is read to its last known slot
-	run   string      // uid of the run of the last slot read
-	found bool        // it contains the place of Config.From
-	over  bool        // the followed run is destroyed; later slots are of another run
-	queue []saleSlot  // slots of the run whose events are not delivered yet
-	place Place       // place up to which its events are delivered
-	end   ledger.Hash // hash of the last slot before place
+	read  bool       // it is read to its last known slot
+	run   string     // uid of the run of the last slot read
+	found bool       // it contains the place of Config.From
+	over  bool       // the followed run is destroyed; later slots are of another run
+	queue []saleSlot // slots of the run whose events are not delivered yet
+	place Place      // place up to which its events are delivered
 	maker eventMaker
 
 	sealed *pb.Sealed // of the followed run
@@ -30,8 +29,7 @@ type saleLog struct {
 
 // saleSlot is a slot of the sale's own log.
 type saleSlot struct {
-	slot   uint64
-	hash   ledger.Hash
+	after  Place
 	commit *pb.Commit
 	entry  []byte
 }
@@ -105,18 +103,12 @@ func (r *Reader) foldSale(entry []byte) error {
 	s.over = s.fold.Destroyed() && (from != nil || r.shards != nil)
 	switch {
 	case from == nil || slot >= from.Sale.Slots:
-		s.queue = append(s.queue, saleSlot{slot, hash, commit, entry})
+		s.queue = append(s.queue, saleSlot{Place{slot + 1, hash}, commit, entry})
 	case slot == from.Sale.Slots-1 && from.Sale.fits(hash):
 		s.found = true
-		s.setDelivered(slot, hash)
+		s.place = Place{slot + 1, hash}
 	}
 	return nil
-}
-
-// setDelivered records that the log's events are delivered up to and including a slot.
-func (s *saleLog) setDelivered(slot uint64, hash ledger.Hash) {
-	s.place, s.end = Place{Slots: slot + 1}, hash
-	copy(s.place.Check[:], hash[:])
 }
 
 // open chooses the run to follow after the sale's own log is read.
@@ -142,16 +134,18 @@ func (r *Reader) open(now clock.Now) {
 	uid, shards := s.fold.UID(), s.fold.Shards()
 	r.source = "/v1/sales/" + r.cfg.Sale + "/" + uid
 	s.maker = eventMaker{source: r.source, shard: -1, commits: r.cfg.Commits}
-	worth, currency, err := r.worth()
+	red, err := ledger.RedPacketOf(s.fold)
 	if err != nil {
 		r.end(now, err)
 		return
 	}
+	of := eventMaker{source: r.source, commits: r.cfg.Commits, out: &r.events}
+	if red != nil {
+		of.amounts, of.currency = red.Deal().Text, red.Currency
+	}
 	for i := range shards {
-		log := &shardLog{
-			tail: ledger.NewTail(spec.ShardLog(uid, i, shards)), placed: !r.cfg.Now, page: firstPage,
-			maker: eventMaker{source: r.source, shard: i, commits: r.cfg.Commits, amounts: worth, currency: currency},
-		}
+		of.shard = i
+		log := &shardLog{tail: ledger.NewTail(spec.ShardLog(uid, i, shards)), placed: !r.cfg.Now, page: firstPage, maker: of}
 		if from != nil {
 			log.from = from.Shards[i]
 			log.placed = log.from.Slots == 0
@@ -160,19 +154,10 @@ func (r *Reader) open(now clock.Now) {
 	}
 	if r.cfg.Now {
 		for _, slot := range s.queue {
-			s.setDelivered(slot.slot, slot.hash)
+			s.place = slot.after
 		}
 		s.queue = nil
 	}
-}
-
-// worth returns the function and currency of a unit's amount, or nil if units are not packets of money.
-func (r *Reader) worth() (amounts func(unit int64) string, currency string, err error) {
-	red, err := ledger.RedPacketOf(r.sale.fold)
-	if red == nil || err != nil {
-		return nil, "", err
-	}
-	return red.Deal().Text, red.Currency, nil
 }
 
 // placed reports whether the place to begin is found in every shard's log.
@@ -371,10 +356,8 @@ func (r *Reader) take(s *shardLog, entry []byte) error {
 	if err != nil {
 		return err
 	}
-	s.maker.events = r.events
 	s.maker.commit(s.tail.Log(), slot, s.tail.Root(), commit.GetTimeUs(), entry)
 	s.maker.slot(commit, slot, before)
-	r.events, s.maker.events = s.maker.events, nil
 	r.took(commit)
 	for _, op := range commit.GetOps() {
 		s.sealed = s.sealed || op.GetSeal() != nil
@@ -405,11 +388,10 @@ func (r *Reader) addSaleEvents() {
 			}
 		}
 		s.queue = s.queue[1:]
-		s.maker.events = *to
-		s.maker.commit(s.tail.Log(), next.slot, next.hash, next.commit.GetTimeUs(), entry)
-		s.maker.saleSlot(next.commit, next.slot)
-		*to, s.maker.events = s.maker.events, nil
-		s.setDelivered(next.slot, next.hash)
+		s.maker.out = to
+		s.maker.commit(s.tail.Log(), next.after.Slots-1, next.after.Hash, next.commit.GetTimeUs(), entry)
+		s.maker.slot(next.commit, next.after.Slots-1, 0)
+		s.place = next.after
 		r.took(next.commit)
 	}
 }

@@ -1,12 +1,14 @@
 package feed
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"slices"
 
 	"salectl/backends/ledger"
@@ -23,24 +25,19 @@ type Position struct {
 
 // Place is a place in one log.
 type Place struct {
-	Slots uint64
-	Check [checkLen]byte // first bytes of the hash of slot Slots-1; zero if Slots is 0
+	Slots uint64 `json:"slots"`
+	// Hash is that of slot Slots-1; without slots, of the log's name. Of a parsed position it has
+	// the first checkLen bytes only.
+	Hash ledger.Hash `json:"hash"`
 }
 
-// checkLen is the number of hash bytes in a place: enough to detect a mistake.
+// checkLen is the number of hash bytes in the text of a position: enough to detect a mistake.
 const checkLen = 8
 
-// placeOf returns the place that a tail has reached.
-func placeOf(t *ledger.Tail) Place {
-	p := Place{Slots: t.Next()}
-	if root := t.Root(); p.Slots > 0 {
-		copy(p.Check[:], root[:])
-	}
-	return p
-}
-
 // fits reports whether hash is that of the last slot before the place.
-func (p Place) fits(hash ledger.Hash) bool { return string(hash[:checkLen]) == string(p.Check[:]) }
+func (p Place) fits(hash ledger.Hash) bool {
+	return string(hash[:checkLen]) == string(p.Hash[:checkLen])
+}
 
 // Errors of a position.
 var (
@@ -51,11 +48,10 @@ var (
 	ErrForeign = errors.New("the position is not of this sale's ledger")
 )
 
-// Encoding of a position, and its limits.
+// Encoding of a position.
 const (
 	positionVersion = 1
 	uidLen          = 8
-	mostShards      = 1 << 16
 )
 
 // String encodes the position in letters, digits, - and _.
@@ -65,7 +61,7 @@ func (p Position) String() string {
 	b = binary.AppendUvarint(b, uint64(len(p.Shards)))
 	for _, place := range append([]Place{p.Sale}, p.Shards...) {
 		if b = binary.AppendUvarint(b, place.Slots); place.Slots > 0 {
-			b = append(b, place.Check[:]...)
+			b = append(b, place.Hash[:checkLen]...)
 		}
 	}
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
@@ -73,42 +69,26 @@ func (p Position) String() string {
 }
 
 // ParsePosition parses the output of String. It fails with ErrBadPosition.
-func ParsePosition(text string) (p Position, err error) {
+func ParsePosition(text string) (Position, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < 1+uidLen+1+4 {
-		return p, fmt.Errorf("%w: %.80q", ErrBadPosition, text)
+	sum := len(b) - 4
+	switch {
+	case err != nil || sum < 1+uidLen || crc32.ChecksumIEEE(b[:sum]) != binary.BigEndian.Uint32(b[sum:]):
+		return Position{}, fmt.Errorf("%w, or it was cut or altered: %.80q", ErrBadPosition, text)
+	case b[0] != positionVersion:
+		return Position{}, fmt.Errorf("%w: it is of version %d, and this program knows version %d", ErrBadPosition, b[0], positionVersion)
 	}
-	b, end := b[:len(b)-4], b[len(b)-4:]
-	if crc32.ChecksumIEEE(b) != binary.BigEndian.Uint32(end) {
-		return p, fmt.Errorf("%w: it was cut or altered", ErrBadPosition)
-	}
-	if b[0] != positionVersion {
-		return p, fmt.Errorf("%w: it is of version %d, and this program knows version %d", ErrBadPosition, b[0], positionVersion)
-	}
-	p.UID = hex.EncodeToString(b[1 : 1+uidLen])
-	b = b[1+uidLen:]
-	shards, n := binary.Uvarint(b)
-	if n <= 0 || shards == 0 || shards > mostShards {
-		return Position{}, fmt.Errorf("%w: it names no shards", ErrBadPosition)
-	}
-	b = b[n:]
-	places := make([]Place, 0, shards+1)
-	for range shards + 1 {
+	places, r := []Place(nil), bytes.NewReader(b[1+uidLen:sum])
+	shards, err := binary.ReadUvarint(r)
+	for i := uint64(0); i <= shards && err == nil; i++ {
 		var place Place
-		if place.Slots, n = binary.Uvarint(b); n <= 0 {
-			return Position{}, fmt.Errorf("%w: it is too short", ErrBadPosition)
-		}
-		if b = b[n:]; place.Slots > 0 {
-			if len(b) < checkLen {
-				return Position{}, fmt.Errorf("%w: it is too short", ErrBadPosition)
-			}
-			b = b[copy(place.Check[:], b):]
+		if place.Slots, err = binary.ReadUvarint(r); err == nil && place.Slots > 0 {
+			_, err = io.ReadFull(r, place.Hash[:checkLen])
 		}
 		places = append(places, place)
 	}
-	if len(b) > 0 || places[0].Slots == 0 {
+	if err != nil || shards == 0 || r.Len() > 0 || places[0].Slots == 0 {
 		return Position{}, fmt.Errorf("%w: its places are not those of a run", ErrBadPosition)
 	}
-	p.Sale, p.Shards = places[0], slices.Clip(places[1:])
-	return p, nil
+	return Position{hex.EncodeToString(b[1 : 1+uidLen]), places[0], slices.Clip(places[1:])}, nil
 }

@@ -622,7 +622,7 @@ func TestEventSource(t *testing.T) {
 func TestLargestPosition(t *testing.T) {
 	f := newFollowable(t, memory.NewStore().Handle(nil))
 	v := serve(t, New(Config{Sales: []executor.Service{f}, Log: slog.New(slog.DiscardHandler)}))
-	place := feed.Place{Slots: 1 << 40, Check: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
+	place := feed.Place{Slots: 1 << 40, Hash: ledger.Hash{1, 2, 3, 4, 5, 6, 7, 8}}
 	position := feed.Position{UID: saletest.UID, Sale: place, Shards: slices.Repeat([]feed.Place{place}, spec.MaxLockCount)}.String()
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		transport := &http.Transport{Protocols: new(http.Protocols)}

@@ -13,7 +13,6 @@ import (
 	"salectl/api"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
-	"salectl/executor/payments"
 	"salectl/executor/status"
 )
 
@@ -67,8 +66,9 @@ func (sale *sale) operations(status *executor.Status, admin bool) *api.Known {
 		view.Problems = append(view.Problems, problem)
 	}
 	if sale.checker != nil {
-		if view.PaymentCheck = paymentCheck(sale.checker.Health()); view.PaymentCheck != nil {
-			view.PaymentCheck.Error = private(view.PaymentCheck.Error)
+		if h := sale.checker.Health(); h != (api.PaymentCheck{}) {
+			h.Error = private(h.Error)
+			view.PaymentCheck = &h
 		}
 	}
 	return view
@@ -93,18 +93,6 @@ func shardState(sale *executor.Status, s *executor.ShardStatus) string {
 		return api.ShardNone
 	}
 	return api.ShardSoldOut
-}
-
-// paymentCheck returns the health of payment checks, or nil if there is nothing to show.
-func paymentCheck(h payments.Health) *api.PaymentCheck {
-	if h.Watched == 0 && h.Since.IsZero() {
-		return nil
-	}
-	v := &api.PaymentCheck{Watched: h.Watched, Error: h.Error}
-	if !h.Since.IsZero() {
-		v.FailingSince = displayTime(h.Since)
-	}
-	return v
 }
 
 // displayTime truncates a time to milliseconds for display.

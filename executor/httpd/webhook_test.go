@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -226,21 +225,6 @@ func TestWebhookIsGuarded(t *testing.T) {
 	without := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	if r := do(without, "POST", webhookPath, body, nil); r.StatusCode != 404 {
 		t.Errorf("without webhooks: %d", r.StatusCode)
-	}
-}
-
-func TestPaymentCheckIsShown(t *testing.T) {
-	for name, c := range map[string]struct {
-		health payments.Health
-		want   string
-	}{
-		"nothing": {payments.Health{}, "null"},
-		"well":    {payments.Health{Watched: 7}, `{"watched":7}`},
-		"failing": {payments.Health{Watched: 7, Since: noon, Error: "it answers 500"}, `{"watched":7,"failingSince":"2026-11-11T12:00:00Z","error":"it answers 500"}`},
-	} {
-		if got, err := json.Marshal(paymentCheck(c.health)); err != nil || string(got) != c.want {
-			t.Errorf("%s: %s, %v, want %s", name, got, err, c.want)
-		}
 	}
 }
 

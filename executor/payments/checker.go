@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
 )
@@ -45,13 +46,11 @@ func NewChecker(cfg Config) *Checker {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	c := &Checker{cfg: cfg, client: newClient(), attempts: make(chan *Attempt), machine: NewMachine(cfg.Sale, cfg.Env, cfg.Logger, nil)}
-	c.machine.metrics.watching = c.watched
-	return c
+	return &Checker{cfg: cfg, client: newClient(), attempts: make(chan *Attempt), machine: NewMachine(cfg.Sale, cfg.Env, cfg.Logger, nil)}
 }
 
 // Health returns the health of the checks.
-func (c *Checker) Health() Health {
+func (c *Checker) Health() api.PaymentCheck {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.machine.health

@@ -161,7 +161,7 @@ func TestServiceIsBad(t *testing.T) {
 	for user := range bad {
 		p.become(user, api.Sold)
 	}
-	wait.Until(t, "all is well", func() bool { return p.checker.Health() == Health{} })
+	wait.Until(t, "all is well", func() bool { return p.checker.Health() == api.PaymentCheck{} })
 }
 
 // A service that calls a claim paid and not paid at once is not believed.

@@ -32,14 +32,7 @@ type Machine struct {
 	logged      time.Duration // monotonic: time of the last log entry about a failing service; 0: none
 	loggedError string        // last logged error of an unusable check
 	schedule    *schedule
-	health      Health
-}
-
-// Health is the health of the checks of a sale.
-type Health struct {
-	Watched int       // number of watched claims
-	Since   time.Time // start of the current failure; zero: the service answers
-	Error   string    // cause of the failure
+	health      api.PaymentCheck // without Watched
 }
 
 // maxAsks limits the attempts under way of one sale. It allows 640 claims a second if the service
@@ -87,9 +80,7 @@ func NewMachine(sale Books, env Lookup, logger *slog.Logger, jitter func() float
 	if jitter == nil {
 		jitter = mrand.Float64
 	}
-	m := &Machine{sale: sale, env: env, logger: logger, schedule: newSchedule(jitter)}
-	m.metrics = newMetrics(sale.Sale(), func() (int, time.Duration) { return m.watched(0) })
-	return m
+	return &Machine{sale: sale, env: env, logger: logger, metrics: newMetrics(sale.Sale()), schedule: newSchedule(jitter)}
 }
 
 // Step reads new declarations and holds, and returns the attempts to make. Pass each of them to Took.
@@ -151,11 +142,10 @@ func (m *Machine) declare(now clock.Now) {
 			m.loggedError = err.Error()
 			m.logger.Error("payments are not checked", "sale", m.sale.Sale(), "why", err)
 		}
-		m.health = Health{Since: now.Wall, Error: err.Error()}
+		m.health = api.PaymentCheck{FailingSince: since(now), Error: err.Error()}
 		return
 	}
-	m.loggedError = ""
-	m.health.Since, m.health.Error = time.Time{}, ""
+	m.loggedError, m.health = "", api.PaymentCheck{}
 	if check != nil {
 		m.schedule.interval, m.schedule.timeout = time.Duration(check.Interval), time.Duration(check.Timeout)
 	}
@@ -277,22 +267,25 @@ func (m *Machine) log(a *Attempt) {
 // noteHealth records whether the service gives usable answers.
 func (m *Machine) noteHealth(now clock.Now, err error) {
 	switch {
-	case err == nil && !m.health.Since.IsZero():
+	case err == nil && !m.health.FailingSince.IsZero():
 		if m.logged != 0 {
-			m.logger.Info("the payment service answers again", "sale", m.sale.Sale(), "after", now.Wall.Sub(m.health.Since).Round(time.Second))
+			m.logger.Info("the payment service answers again", "sale", m.sale.Sale(), "after", now.Wall.Sub(m.health.FailingSince).Round(time.Second))
 		}
-		m.health.Since, m.health.Error, m.logged = time.Time{}, "", 0
+		m.health, m.logged = api.PaymentCheck{}, 0
 	case err != nil:
-		if m.health.Since.IsZero() {
-			m.health.Since = now.Wall
+		if m.health.FailingSince.IsZero() {
+			m.health.FailingSince = since(now)
 		}
 		m.health.Error = err.Error()
 	}
 }
 
+// since returns the time of the wall clock, in milliseconds.
+func since(now clock.Now) time.Time { return now.Wall.UTC().Truncate(time.Millisecond) }
+
 // logFailures logs that the service has failed for failsFor, at most every logEvery.
 func (m *Machine) logFailures(now clock.Now) {
-	if m.health.Since.IsZero() || now.Wall.Sub(m.health.Since) < failsFor || m.logged != 0 && now.Mono-m.logged < logEvery {
+	if m.health.FailingSince.IsZero() || now.Wall.Sub(m.health.FailingSince) < failsFor || m.logged != 0 && now.Mono-m.logged < logEvery {
 		return
 	}
 	m.logged = now.Mono
@@ -301,6 +294,6 @@ func (m *Machine) logFailures(now clock.Now) {
 		host = u.Host
 	}
 	m.logger.Warn("the payment service gives no usable answer", "sale", m.sale.Sale(), "host", host,
-		"since", m.health.Since.UTC().Format(time.RFC3339), "why", m.health.Error, "watched", len(m.schedule.watches),
+		"since", m.health.FailingSince.Format(time.RFC3339), "why", m.health.Error, "watched", len(m.schedule.watches),
 		"remedy", "holds expire unless it answers in time: repair the service, or confirm payments manually")
 }

@@ -9,20 +9,16 @@ import (
 	"salectl/executor"
 )
 
-// metrics are the collectors of a checker. The watches are counted on collection.
+// metrics are the counters of a machine.
 type metrics struct {
-	watching    func() (n int, oldest time.Duration)
 	checks      *prometheus.CounterVec
 	seconds     prometheus.Histogram
 	settlements *prometheus.CounterVec
-
-	watched, oldest prometheus.GaugeFunc
 }
 
-func newMetrics(name string, watching func() (n int, oldest time.Duration)) *metrics {
+func newMetrics(name string) *metrics {
 	sale := prometheus.Labels{"sale": name}
 	m := &metrics{
-		watching: watching,
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "salectl_payment_checks_total", ConstLabels: sale,
 			Help: "Requests to the payment service, by result.",
@@ -37,13 +33,6 @@ func newMetrics(name string, watching func() (n int, oldest time.Duration)) *met
 			Help: "Confirms and cancels by answers of the payment service, by outcome.",
 		}, []string{"how", "outcome"}),
 	}
-	gauge := func(name, help string, read func(n int, oldest time.Duration) float64) prometheus.GaugeFunc {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: sale, Help: help}, func() float64 { return read(m.watching()) })
-	}
-	m.watched = gauge("salectl_payment_watched", "Claims about which the payment service is asked.",
-		func(n int, _ time.Duration) float64 { return float64(n) })
-	m.oldest = gauge("salectl_payment_oldest_unanswered_seconds", "Longest time without an answer of the payment service about one of them.",
-		func(_ int, oldest time.Duration) float64 { return oldest.Seconds() })
 	for _, r := range results {
 		m.checks.WithLabelValues(string(r))
 	}
@@ -63,25 +52,32 @@ func (m *metrics) settled(how api.How, a executor.Answer) {
 	m.settlements.WithLabelValues(string(how), string(outcome)).Inc()
 }
 
-// Collectors returns the checker's metrics. Register them once.
-func (c *Checker) Collectors() []prometheus.Collector { return c.machine.Collectors() }
-
-// Collectors returns the machine's metrics. Register them once.
+// Collectors returns the machine's counters. Register them once.
 func (m *Machine) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.metrics.checks, m.metrics.seconds, m.metrics.settlements, m.metrics.watched, m.metrics.oldest}
+	return []prometheus.Collector{m.metrics.checks, m.metrics.seconds, m.metrics.settlements}
 }
 
-// watched returns the machine's numbers of watches at this moment.
-func (c *Checker) watched() (n int, oldest time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.machine.watched(c.cfg.Clock().Mono)
+// Collectors returns the checker's metrics. Register them once. The watches are counted on collection.
+func (c *Checker) Collectors() []prometheus.Collector {
+	gauge := func(name, help string, read func(n int, oldest time.Duration) float64) prometheus.Collector {
+		opts := prometheus.GaugeOpts{Name: name, ConstLabels: prometheus.Labels{"sale": c.cfg.Sale.Sale()}, Help: help}
+		return prometheus.NewGaugeFunc(opts, func() float64 { return read(c.watched()) })
+	}
+	return append(c.machine.Collectors(),
+		gauge("salectl_payment_watched", "Claims about which the payment service is asked.",
+			func(n int, _ time.Duration) float64 { return float64(n) }),
+		gauge("salectl_payment_oldest_unanswered_seconds", "Longest time without an answer of the payment service about one of them.",
+			func(_ int, oldest time.Duration) float64 { return oldest.Seconds() }),
+	)
 }
 
 // watched returns the number of watches, and the longest time for which one of them has had no answer.
-func (m *Machine) watched(now time.Duration) (n int, oldest time.Duration) {
-	for _, w := range m.schedule.watches {
+func (c *Checker) watched() (n int, oldest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.cfg.Clock().Mono
+	for _, w := range c.machine.schedule.watches {
 		oldest = max(oldest, now-w.answered)
 	}
-	return len(m.schedule.watches), oldest
+	return len(c.machine.schedule.watches), oldest
 }

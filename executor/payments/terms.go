@@ -1,12 +1,16 @@
 package payments
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hashicorp/go-multierror"
 
 	"salectl/api"
 	"salectl/rules"
@@ -39,10 +43,8 @@ type webhook struct {
 // Validate compiles the expressions of a sale's check and webhook. The error contains all problems,
 // each a *spec.Problem with its place in the file.
 func Validate(sale spec.Sale) error {
-	c := compiler{sale: sale}
-	c.check()
-	c.webhook()
-	return c.err()
+	_, _, err := compile(sale)
+	return err
 }
 
 // Ready returns an error if this process cannot carry out a sale's check or webhook, for example
@@ -55,13 +57,9 @@ func Ready(sale spec.Sale, env Lookup) error {
 
 // newCheck returns a sale's check, or nil if it has none.
 func newCheck(sale spec.Sale, env Lookup) (*check, error) {
-	compiler := compiler{sale: sale}
-	c := compiler.check()
-	if err := compiler.err(); err != nil {
-		return nil, err
-	}
-	if c == nil || c.TokenEnv == "" {
-		return c, nil
+	c, _, err := compile(sale)
+	if c == nil || err != nil || c.TokenEnv == "" {
+		return c, err
 	}
 	token, _ := env(c.TokenEnv)
 	token = strings.TrimRight(token, "\r\n") // a secret read from a file ends in a newline
@@ -78,16 +76,14 @@ func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 
 // newWebhook returns a sale's webhook, or nil if it has none.
 func newWebhook(sale spec.Sale, env Lookup) (*webhook, error) {
-	compiler := compiler{sale: sale}
-	w := compiler.webhook()
-	if err := compiler.err(); w == nil || err != nil {
+	_, w, err := compile(sale)
+	if w == nil || err != nil {
 		return nil, err
 	}
 	text, _ := env(w.SecretsEnv)
 	if strings.TrimSpace(text) == "" {
 		return nil, missing(sale, "payment.webhook.secretsEnv", w.SecretsEnv, "the keys of the payment service's signatures, whsec_... each")
 	}
-	var err error
 	if w.keys, err = parseKeys(text); err != nil {
 		return nil, fmt.Errorf("sale %s: the environment variable %s, which payment.webhook.secretsEnv names: %w", sale.Name, w.SecretsEnv, err)
 	}
@@ -130,28 +126,36 @@ func parseKeys(text string) ([][]byte, error) {
 	return keys, nil
 }
 
+// compile compiles the expressions of a sale: of its check and its webhook, nil if it has none. The
+// error contains all problems in reading order; with it both are nil.
+func compile(sale spec.Sale) (ch *check, wh *webhook, err error) {
+	if sale.Payment == nil {
+		return nil, nil, nil
+	}
+	c := compiler{sale: sale}
+	if p := sale.Payment.Check; p != nil {
+		ch = &check{conditions: c.conditions(rules.CheckScope, "check.", p.Success, p.Failure, p.Payment, ""), PaymentCheck: *p}
+	}
+	if p := sale.Payment.Webhook; p != nil {
+		wh = &webhook{conditions: c.conditions(rules.WebhookScope, "webhook.", p.Success, p.Failure, p.Payment, p.Claim), PaymentWebhook: *p}
+	}
+	if len(c.problems) == 0 {
+		return ch, wh, nil
+	}
+	slices.SortStableFunc(c.problems, func(a, b error) int {
+		var p, q *spec.Problem
+		if !errors.As(a, &p) || !errors.As(b, &q) || p.File != q.File {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+	})
+	return nil, nil, &multierror.Error{Errors: c.problems, ErrorFormat: spec.ErrorFormat}
+}
+
 // compiler compiles the expressions of one sale and collects their problems.
 type compiler struct {
 	sale     spec.Sale
 	problems []error
-}
-
-// check returns the check of the sale, or nil if it has none.
-func (c *compiler) check() *check {
-	if c.sale.Payment == nil || c.sale.Payment.Check == nil {
-		return nil
-	}
-	p := *c.sale.Payment.Check
-	return &check{conditions: c.conditions(rules.CheckScope, "check.", p.Success, p.Failure, p.Payment, ""), PaymentCheck: p}
-}
-
-// webhook returns the webhook of the sale, or nil if it has none.
-func (c *compiler) webhook() *webhook {
-	if c.sale.Payment == nil || c.sale.Payment.Webhook == nil {
-		return nil
-	}
-	p := *c.sale.Payment.Webhook
-	return &webhook{conditions: c.conditions(rules.WebhookScope, "webhook.", p.Success, p.Failure, p.Payment, p.Claim), PaymentWebhook: p}
 }
 
 func (c *compiler) conditions(scope *rules.Scope, part, success, failure, payment, claim string) conditions {
@@ -186,9 +190,6 @@ func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path,
 	}
 	return p
 }
-
-// err returns all problems in reading order, or nil.
-func (c *compiler) err() error { return spec.Join(c.problems) }
 
 // errBoth reports an answer for which success and failure are both true.
 var errBoth = errors.New("success and failure are both true")

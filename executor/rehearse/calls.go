@@ -1,7 +1,10 @@
 package rehearse
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"salectl/api"
@@ -79,4 +82,11 @@ func KindOf(outcome string) Kind {
 		return Undecided
 	}
 	return Refused
+}
+
+// Ordered returns outcomes in the order of their kinds.
+func Ordered[V any](outcomes map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(outcomes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(KindOf(a), KindOf(b)), cmp.Compare(a, b))
+	})
 }

@@ -1,14 +1,9 @@
 package rehearse
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"salectl/api"
-	"salectl/spec"
 )
 
 // Draw reports the entries of a draw and their results. All counts are of answers to buyers.
@@ -77,32 +72,4 @@ func (w *drawn) report(records []record, took time.Duration) *Draw {
 	}
 	r.Users = len(users)
 	return r
-}
-
-// retries returns the number of repeated requests after the draw.
-func (w *drawn) retries() (n int) {
-	for _, one := range w.workers {
-		n += one.retries
-	}
-	return n
-}
-
-// writeText adds the rows of the text report.
-func (r *Draw) writeText(row func(name, format string, args ...any)) {
-	n := spec.Grouped[int]
-	row("entries", "%s of %s, in %.2f s; %s refused for a second one, %s repeated with the same answer",
-		n(r.Entries), spec.Count(r.Users, "user"), r.EnterSeconds, n(r.SecondEntries), n(r.SameAnswer))
-	row("reveal", "took %.2f s; %s", r.RevealSeconds, spec.Count(r.Ranks, "rank"))
-	row("winners", "%s, the last answered %.2f s after the reveal", n(r.Winners), r.WinnersToldSeconds)
-	if r.Substitutes > 0 {
-		row("substitutes", "%s followed, the last answered %.2f s after the reveal; %s lapsed",
-			n(r.Substitutes), r.SubstitutesToldSeconds, spec.Count(r.Lapsed, "award"))
-	} else {
-		row("substitutes", "none followed; %s lapsed", spec.Count(r.Lapsed, "award"))
-	}
-	var told []string
-	for _, name := range slices.SortedFunc(maps.Keys(r.Told), byReading) {
-		told = append(told, fmt.Sprintf("%s %s", n(r.Told[name]), name))
-	}
-	row("final answers", "%s", strings.Join(told, ", "))
 }

@@ -72,15 +72,3 @@ func TestPlanTakesNames(t *testing.T) {
 		}
 	}
 }
-
-func TestRulesText(t *testing.T) {
-	for want, r := range map[string]Rules{
-		"1,200 refused by adults, 1 refused by members; buyers have the names of 3 users": {Users: 3, Refused: map[string]int{"members": 1, "adults": 1200}},
-		"nobody was refused; names of buyers are made up":                                 {},
-		"left out: so it is": {Skipped: "so it is"},
-	} {
-		if got := r.String(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}

@@ -78,11 +78,11 @@ func TestValuesOfThresholds(t *testing.T) {
 	r.latency = latencies{time.Millisecond, 3 * time.Millisecond}
 	r.Fairness = &Fairness{SoldOut: Inversions{Inversions: 4, LargestMs: 2.5}, NoneNow: &Inversions{Inversions: 7, LargestMs: 1}}
 	for text, want := range map[string]string{
-		"p50<2ms": "ok 1.00 ms", "mean<2ms": "failed 2.00 ms", "max<15ms": "failed 15.2 ms", "duration<1s": "ok 112 ms", "rate>20000": "ok 21455.357/s",
+		"p50<2ms": "ok 1ms", "mean<2ms": "failed 2ms", "max<15ms": "failed 15.2ms", "duration<1s": "ok 112ms", "rate>20000": "ok 21455.357/s",
 		"sold==100": "ok 100", "sold>=50%": "ok 50%", "given==100": "ok 100", "refused==2293": "ok 2293", "errors==0": "failed 1",
 		"errors<0.1%": "ok 0.042%", "sold_out>2000": "ok 2245", "sold_out<90%": "failed 93.425%", "replayed<1%": "ok 0.375%",
-		"inversions_sold_out<10": "ok 4", "inversions_sold_out<1%": "failed 4%", "largest_inversion_sold_out<=2500us": "ok 2.50 ms",
-		"inversions_none_now<7": "failed 7", "inversions_none_now<=7%": "ok 7%", "largest_inversion_none_now<1ms": "failed 1.00 ms", "retries==3": "ok 3", "refunds_due==0": "ok 0",
+		"inversions_sold_out<10": "ok 4", "inversions_sold_out<1%": "failed 4%", "largest_inversion_sold_out<=2500us": "ok 2.5ms",
+		"inversions_none_now<7": "failed 7", "inversions_none_now<=7%": "ok 7%", "largest_inversion_none_now<1ms": "failed 1ms", "retries==3": "ok 3", "refunds_due==0": "ok 0",
 		"unknown==0": "ok 0",
 	} {
 		one, err := Measures.Parse(text)

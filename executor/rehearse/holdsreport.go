@@ -1,7 +1,6 @@
 package rehearse
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -14,8 +13,8 @@ import (
 type Payment struct {
 	// Terms are those of the rehearsal. Declared are those of the sale; nil means the same. The
 	// caller sets Declared.
-	Terms    Terms  `json:"terms"`
-	Declared *Terms `json:"declared,omitempty"`
+	Terms    spec.Payment  `json:"terms"`
+	Declared *spec.Payment `json:"declared,omitempty"`
 
 	Held       int `json:"held"`       // number of claims
 	Paid       int `json:"paid"`       // paid in time, including those refunded since
@@ -36,27 +35,6 @@ type Payment struct {
 
 	// HoldTimes reports how long units were held. A caller that can read the ledger sets it.
 	HoldTimes *audit.HoldTimes `json:"holdTimes,omitempty"`
-}
-
-// Terms are the terms of payment.
-type Terms struct {
-	HoldFor  spec.Duration `json:"holdForMs"`
-	Grace    spec.Duration `json:"graceMs"`
-	ExtendBy spec.Duration `json:"extendByMs,omitempty"`
-	Late     spec.Late     `json:"late"`
-}
-
-// NewTerms returns a payment's terms.
-func NewTerms(p spec.Payment) Terms {
-	return Terms{p.HoldFor, p.Grace, p.ExtendBy, p.Late}
-}
-
-func (t Terms) String() string {
-	s := fmt.Sprintf("holds of %s, grace %s", t.HoldFor, t.Grace)
-	if t.ExtendBy > 0 {
-		s += fmt.Sprintf(", extended by %s", t.ExtendBy)
-	}
-	return s + fmt.Sprintf(", late payments: %s", t.Late)
 }
 
 // leftOver checks that no unit stayed held, and that the buyers of returned units got them.
@@ -80,7 +58,7 @@ func (j *judge) leftOver(records []record, left leftOver) {
 
 // paid counts the results of claims.
 func paid(c Config, j *judge) *Payment {
-	p := &Payment{Terms: NewTerms(*c.Payment), Held: len(j.plays), Released: j.reused + int64(len(j.free)), SoldAgain: j.reused}
+	p := &Payment{Terms: c.Payment.Terms(), Held: len(j.plays), Released: j.reused + int64(len(j.free)), SoldAgain: j.reused}
 	for _, v := range j.plays {
 		owes := len(v.owed) > 0
 		p.RefundsDue += len(v.owed)
@@ -115,27 +93,4 @@ func paid(c Config, j *judge) *Payment {
 		}
 	}
 	return p
-}
-
-// writeText adds the rows of the text report.
-func (p *Payment) writeText(row func(name, format string, args ...any)) {
-	n := spec.Grouped[int]
-	row("terms", "%s", p.Terms)
-	if p.Declared != nil {
-		row("", "shortened for the rehearsal; the sale has %s", *p.Declared)
-	}
-	unresolved := ""
-	if p.Unresolved > 0 {
-		unresolved = fmt.Sprintf(", of %s nobody knows", n(p.Unresolved))
-	}
-	row("held", "%s: %s paid in time, %s abandoned, %s cancelled, %s paid late%s",
-		spec.Count(p.Held, "claim"), n(p.Paid), n(p.Abandoned), n(p.Cancelled), n(p.PaidLate), unresolved)
-	row("paid late", "%s sold after all, %s owed back", n(p.LateSold), n(p.LateRefundDue))
-	row("of the sold", "%s extended, %s paid twice by different payments, %s refunded", n(p.Extended), n(p.Disputed), n(p.Refunded))
-	row("refunds due", "%s", spec.Count(p.RefundsDue, "payment"))
-	row("returned", "%s, %s of them sold again", spec.Count(p.Released, "unit"), spec.Grouped(p.SoldAgain))
-	if h := p.HoldTimes; h != nil {
-		row("in holds", "units waited p50 %s, p90 %s, p99 %s, max %s; %.1f unit-seconds in all",
-			ms(1000*h.P50), ms(1000*h.P90), ms(1000*h.P99), ms(1000*h.Max), h.UnitSeconds)
-	}
 }

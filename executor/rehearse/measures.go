@@ -7,32 +7,32 @@ import (
 	"salectl/report/threshold"
 )
 
-// Measures are the metrics that thresholds of a rehearsal may name.
+// Measures are the metrics that thresholds of a rehearsal may name; docs/reports.md describes them.
 var Measures = threshold.Metrics{Latency: true, All: measures()}
 
 func measures() []threshold.Metric {
 	const requests = "requests"
 	all := []threshold.Metric{
-		{Name: "max", Kind: threshold.Duration, Says: "the longest latency"},
-		{Name: "mean", Kind: threshold.Duration, Says: "the mean latency"},
-		{Name: "duration", Kind: threshold.Duration, Says: "from the first request to the last answer of the crowd; where claims are paid, until the stories of all buyers are over"},
-		{Name: "rate", Kind: threshold.Rate, Says: "requests of the crowd with their final answer, a second"},
-		{Name: requests, Says: "claims, each once however often it was sent"},
-		{Name: "retries", Of: requests, Says: "how often one was sent again"},
-		{Name: "sold", Of: "stock", Says: "units that buyers were told of, and that they have at the end"},
-		{Name: "given", Of: requests, Says: "claims that were accepted, each once"},
-		{Name: "refused", Of: requests, Says: "claims that were refused for whatever reason"},
-		{Name: "errors", Of: requests, Says: "claims without a decision: unknown, overloaded, foreign answers and similar"},
-		{Name: "inversions_sold_out", Of: "given", Says: "claims that were given units although a request that was sent earlier, for no more, was told sold_out"},
-		{Name: "largest_inversion_sold_out", Kind: threshold.Duration, Says: "by how much later at most one of those was sent"},
-		{Name: "inversions_none_now", Of: "given", Says: "claims that were given units although a request that was sent earlier, for no more, was told none_now; where claims are paid, 0"},
-		{Name: "largest_inversion_none_now", Kind: threshold.Duration, Says: "by how much later at most one of those was sent"},
-		{Name: "refunds_due", Says: "payments that bought nothing"},
-		{Name: string(api.Replayed), Of: requests, Says: "claims that had been accepted before"},
+		{Name: "max", Unit: threshold.Duration},
+		{Name: "mean", Unit: threshold.Duration},
+		{Name: "duration", Unit: threshold.Duration},
+		{Name: "rate", Unit: threshold.Rate},
+		{Name: requests},
+		{Name: "retries", Of: requests},
+		{Name: "sold", Of: "stock"},
+		{Name: "given", Of: requests},
+		{Name: "refused", Of: requests},
+		{Name: "errors", Of: requests},
+		{Name: "inversions_sold_out", Of: "given"},
+		{Name: "largest_inversion_sold_out", Unit: threshold.Duration},
+		{Name: "inversions_none_now", Of: "given"},
+		{Name: "largest_inversion_none_now", Unit: threshold.Duration},
+		{Name: "refunds_due"},
+		{Name: string(api.Replayed), Of: requests},
 	}
 	for _, row := range api.Outcomes() {
 		if !row.Outcome.Accepted() {
-			all = append(all, threshold.Metric{Name: string(row.Outcome), Of: requests, Says: "claims with that outcome"})
+			all = append(all, threshold.Metric{Name: string(row.Outcome), Of: requests})
 		}
 	}
 	return all

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,20 +93,12 @@ type play struct {
 type payers struct {
 	*drive
 	buyers, operator *api.Client
-	resent           atomic.Int64
 }
 
 func newPayers(d *drive) (*payers, error) {
 	p := &payers{drive: d}
 	c := d.api
-	c.Sleep = d.Sleep
-	c.Attempted = func(a api.Attempt) bool {
-		again := a.Again && a.Number < maxAttempts
-		if again {
-			p.resent.Add(1)
-		}
-		return again
-	}
+	c.Sleep, c.Attempted = d.Sleep, d.again
 	var err error
 	if p.buyers, err = api.NewClient(c); err != nil {
 		return nil, err

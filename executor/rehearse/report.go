@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger/audit"
 	"salectl/report/threshold"
-	"salectl/spec"
 )
 
 // ErrViolated reports that buyers saw a broken promise.
@@ -51,9 +49,8 @@ type Report struct {
 	// Violations describes the broken promises that buyers saw. Never null.
 	Violations []string `json:"violations"`
 
-	// Audit is the result of an audit of the ledger, set by a caller that can read it. WriteText
-	// prints it if it is a fmt.Stringer.
-	Audit any `json:"audit,omitempty"`
+	// Audit is the result of an audit of the ledger, set by a caller that can read it.
+	Audit *audit.Report `json:"audit,omitempty"`
 
 	// Thresholds are the results of the rehearsal's thresholds, set by the caller.
 	Thresholds []threshold.Result `json:"thresholds,omitempty"`
@@ -103,24 +100,6 @@ func ruled(c Config, records []record) *Rules {
 	return r
 }
 
-// String formats r as a line of a report.
-func (r *Rules) String() string {
-	if r.Skipped != "" {
-		return "left out: " + r.Skipped
-	}
-	var words []string
-	for _, rule := range slices.Sorted(maps.Keys(r.Refused)) {
-		words = append(words, fmt.Sprintf("%s refused by %s", spec.Grouped(int64(r.Refused[rule])), rule))
-	}
-	if len(words) == 0 {
-		words = append(words, "nobody was refused")
-	}
-	if r.Users == 0 {
-		return strings.Join(words, ", ") + "; names of buyers are made up"
-	}
-	return fmt.Sprintf("%s; buyers have the names of %s", strings.Join(words, ", "), spec.Count(r.Users, "user"))
-}
-
 // Verdict returns nil, or ErrViolated if buyers saw a promise broken.
 func (r *Report) Verdict() error {
 	if len(r.Violations) == 0 {
@@ -135,6 +114,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		Sale:            d.Sale,
 		Users:           d.Users,
 		Requests:        d.total + len(left.came),
+		Retries:         int(d.retries.Load()),
 		Outcomes:        map[string]int{},
 		DurationSeconds: round(took.Seconds()),
 		Violations:      []string{},
@@ -143,7 +123,6 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 	r.opened, r.records = d.opened, records
 	for _, w := range workers {
 		r.attempts = append(r.attempts, w.attempts...)
-		r.Retries += w.retries
 	}
 	slices.SortFunc(r.attempts, func(a, b Attempt) int { return cmp.Compare(a.Ended, b.Ended) })
 	for _, a := range r.attempts {
@@ -166,7 +145,6 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 	r.UnitsSold = int64(len(found.owners))
 	if d.Payment != nil {
 		found.leftOver(records, left)
-		r.Retries += int(d.payers.resent.Load())
 		r.Payment = paid(d.Config, found)
 	}
 	if d.Draw == nil {
@@ -174,7 +152,6 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		r.Fairness = &f
 	} else {
 		r.Draw = d.drawn.report(records, took)
-		r.Retries += d.drawn.retries()
 	}
 	if d.Refused != nil {
 		r.Rules = ruled(d.Config, records)
@@ -217,10 +194,3 @@ func (l latencies) mean() time.Duration {
 
 // round rounds to three decimal places.
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }
-
-func ms(f float64) string {
-	if f < 10 {
-		return fmt.Sprintf("%.2f ms", f)
-	}
-	return fmt.Sprintf("%.0f ms", f)
-}

@@ -2,17 +2,9 @@ package rehearse
 
 import (
 	"encoding/json"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 )
-
-type auditLine struct {
-	OK bool `json:"ok"`
-}
-
-func (auditLine) String() string { return "ok: 100 of 100 sold" }
 
 func sample() *Report {
 	return &Report{
@@ -20,7 +12,7 @@ func sample() *Report {
 		Outcomes:  map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
 		UnitsSold: 100, DurationSeconds: .112, ThroughputPerSecond: 21455.357,
 		LatencyMs:  Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2},
-		Violations: []string{}, Audit: auditLine{true},
+		Violations: []string{},
 	}
 }
 
@@ -32,63 +24,11 @@ func TestReportJSON(t *testing.T) {
 	const want = `{"sale":"movie","backend":"embedded","users":2000,"requests":2403,"retries":3,` +
 		`"outcomes":{"http_500":1,"limit_reached":48,"replayed":9,"sold":100,"sold_out":2245},"unitsSold":100,` +
 		`"durationSeconds":0.112,"throughputPerSecond":21455.357,"latencyMs":{"p50":4.211,"p99":12.5,"p999":15.01,"max":15.2},` +
-		`"violations":[],"audit":{"ok":true}}`
+		`"violations":[]}`
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
-
-func TestReportText(t *testing.T) {
-	const head = `Rehearsal of movie on embedded
-
-  sold                 100
-  replayed               9
-  limit_reached         48
-  sold_out           2,245
-  http_500               1
-
-  requests     2,403 from 2,000 buyers
-  sent again   3
-  throughput   21,455/s over 0.11 s
-  latency      p50 4.21 ms, p99 12 ms, p99.9 15 ms, max 15 ms
-`
-	good, bad := sample(), sample()
-	bad.Violations = []string{"unit 7 was sold twice", "and 3 more"}
-	bad.Audit = nil
-	for name, c := range map[string]struct {
-		report *Report
-		tail   string
-		want   error
-	}{
-		"good": {good, `  buyers saw   100 units sold, none twice, nobody beyond the limit
-  audit        ok: 100 of 100 sold
-`, nil},
-		"bad": {bad, `  buyers saw   BROKEN PROMISES
-               - unit 7 was sold twice
-               - and 3 more
-`, ErrViolated},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var b strings.Builder
-			if err := c.report.WriteText(&b); err != nil {
-				t.Fatal(err)
-			}
-			if got := b.String(); got != head+c.tail {
-				t.Errorf("got\n%s\nwant\n%s", got, head+c.tail)
-			}
-			if err := c.report.Verdict(); !errors.Is(err, c.want) {
-				t.Errorf("verdict %v, want %v", err, c.want)
-			}
-		})
-	}
-	if err := good.WriteText(brokenPipe{}); err == nil {
-		t.Error("a failed write went unseen")
-	}
-}
-
-type brokenPipe struct{}
-
-func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestLatencyPercentiles(t *testing.T) {
 	var l latencies

@@ -31,6 +31,7 @@ type drive struct {
 	opened   time.Duration // monotonic: start of the first burst
 	answered time.Duration // time from opened to the last answer of the first burst
 	start    clock.Now     // start of the last burst
+	retries  atomic.Int64  // repeated requests
 
 	payers *payers // nil: claims are sold at once
 	drawn  *drawn  // of a draw, after its crowd has entered
@@ -50,12 +51,11 @@ type worker struct {
 	ended    clock.Now  // end of the last attempt
 	attempts []Attempt
 	records  []record
-	retries  int
 }
 
 // newWorkers returns Concurrency workers, but at most one per visit of work.
-func (d *drive) newWorkers(work int) ([]*worker, error) {
-	workers := make([]*worker, min(d.Concurrency, work))
+func (d *drive) newWorkers(work int) (workers []*worker, err error) {
+	workers = make([]*worker, min(d.Concurrency, work))
 	for i := range workers {
 		workers[i] = &worker{
 			drive:    d,
@@ -63,7 +63,15 @@ func (d *drive) newWorkers(work int) ([]*worker, error) {
 			attempts: make([]Attempt, 0, work/len(workers)+1),
 			records:  make([]record, 0, work/len(workers)+1),
 		}
-		if err := workers[i].open(); err != nil {
+		w := workers[i]
+		c := d.api
+		c.Later = d.Payment != nil // unpaid units return
+		c.Attempted, c.Jitter, c.Sleep = w.attempted, w.random.Float64, func(ctx context.Context, t time.Duration) error {
+			err := d.Sleep(ctx, t)
+			w.began = d.Clock()
+			return err
+		}
+		if w.client, err = api.NewClient(c); err != nil { // on the shared transport
 			return nil, err
 		}
 	}
@@ -108,28 +116,20 @@ func (d *drive) work(ctx context.Context, workers []*worker, n int, do func(ctx 
 	return g.Wait()
 }
 
-// open makes the worker's client, on the shared transport.
-func (w *worker) open() (err error) {
-	c := w.api
-	c.Later = w.Payment != nil // unpaid units return
-	c.Attempted, c.Jitter, c.Sleep = w.attempted, w.random.Float64, func(ctx context.Context, d time.Duration) error {
-		err := w.Sleep(ctx, d)
-		w.began = w.Clock()
-		return err
-	}
-	w.client, err = api.NewClient(c)
-	return err
-}
-
 // attempted records the duration of an answer, and reports whether to repeat the request.
 func (w *worker) attempted(a api.Attempt) bool {
 	w.ended = w.Clock()
 	if a.Err == nil || errors.As(a.Err, new(*api.UnexpectedError)) {
 		w.attempts = append(w.attempts, Attempt{w.ended.Mono - w.opened, w.ended.Mono - w.began.Mono})
 	}
-	again := a.Again && a.Number < maxAttempts && w.ended.Mono-w.start.Mono < w.Patience
+	return w.ended.Mono-w.start.Mono < w.Patience && w.again(a)
+}
+
+// again reports whether to repeat a request, and counts the repetitions.
+func (d *drive) again(a api.Attempt) bool {
+	again := a.Again && a.Number < maxAttempts
 	if again {
-		w.retries++
+		d.retries.Add(1)
 	}
 	return again
 }

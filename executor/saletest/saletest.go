@@ -76,7 +76,7 @@ func ProvisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64,
 		if err != nil {
 			t.Fatal(err)
 		}
-		end := terms.Commitment(UID, drawLink)
+		end := terms.Commitment(UID, DrawLink)
 		first.Draw = &pb.Draw{Commitment: end[:]}
 	}
 	Plan(t, logs, sale.Name, first)
@@ -86,38 +86,8 @@ func ProvisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64,
 	AppendSale(t, logs, sale.Name, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 }
 
-// drawLink is what every draw reveals.
-var drawLink = draw.Link([]byte("the secret of all draws"))
-
-// Reveal does to the log of a sale what a reveal of its draw would, once each shard's log
-// says which entries it has, and returns what the sale's log says then.
-func Reveal(t testing.TB, logs ledger.Logs, name string, ranks int64) *ledger.Sale {
-	t.Helper()
-	sale := LoadSale(t, logs, name)
-	trees := make([]draw.Tree, sale.Shards())
-	var entries []draw.Entry
-	for i := range trees {
-		s := LoadShard(t, logs, i, len(trees))
-		tree, closed := s.Entries()
-		if !closed {
-			t.Fatalf("shard %d does not say which entries it has", i)
-		}
-		trees[i] = tree
-		entries = append(entries, s.DrawEntries(i)...)
-	}
-	order, lowest := draw.NewOrder(UID, draw.RootOf(trees), drawLink, nil), draw.NewLowest(ranks)
-	for _, e := range entries {
-		e.Value = order.Value(e.Label)
-		lowest.Add(e)
-	}
-	ranked := lowest.Ranked()
-	AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: ledger.NewEntriesClosed(trees)}})
-	AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Drawn{Drawn: &pb.Drawn{Link: drawLink[:], Ranks: int64(len(ranked))}}})
-	if len(ranked) > 0 {
-		AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(1, ranked)}})
-	}
-	return LoadSale(t, logs, name)
-}
+// DrawLink is what every draw reveals.
+var DrawLink = draw.Link([]byte("the secret of all draws"))
 
 // Plan appends a generation to the log of a sale.
 func Plan(t testing.TB, logs ledger.Logs, name string, p *pb.Planned) {

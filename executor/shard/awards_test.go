@@ -9,6 +9,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/draw"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
 )
@@ -113,7 +114,7 @@ func TestAwards(t *testing.T) {
 				entries += int64(n)
 			}
 			w.pass(11 * time.Second)
-			sale := saletest.Reveal(t, w.logs, w.sale, 2*stock)
+			sale := reveal(t, w.logs, w.sale, 2*stock)
 			h.rank(sale)
 			if rnd.IntN(2) == 0 { // another takes over in the midst of it
 				for range rnd.IntN(12) {
@@ -145,7 +146,7 @@ func TestNoAwardsOfAClosedSale(t *testing.T) {
 	h := w.serving("one")
 	h.enter(0, 3)
 	w.pass(11 * time.Second)
-	sale := saletest.Reveal(t, w.logs, w.sale, 3)
+	sale := reveal(t, w.logs, w.sale, 3)
 	closed := saletest.LoadSale(t, w.logs, w.sale).Newest()
 	settings := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_CLOSED, Draw: true, ClosesAtUs: closed.GetSettings().GetClosesAtUs()}
 	saletest.Plan(t, w.logs, w.sale, &pb.Planned{
@@ -187,4 +188,34 @@ func TestAwardsBelieveNoOldStock(t *testing.T) {
 	if last := b.mayBeAwarded(); last != 12 {
 		t.Errorf("by a new report the ranks up to %d may be awarded", last)
 	}
+}
+
+// reveal does to the log of a sale what a reveal of its draw would, once each shard's log
+// says which entries it has, and returns what the sale's log says then.
+func reveal(t testing.TB, logs ledger.Logs, name string, ranks int64) *ledger.Sale {
+	t.Helper()
+	sale := saletest.LoadSale(t, logs, name)
+	trees := make([]draw.Tree, sale.Shards())
+	var entries []draw.Entry
+	for i := range trees {
+		s := saletest.LoadShard(t, logs, i, len(trees))
+		tree, closed := s.Entries()
+		if !closed {
+			t.Fatalf("shard %d does not say which entries it has", i)
+		}
+		trees[i] = tree
+		entries = append(entries, s.DrawEntries(i)...)
+	}
+	order, lowest := draw.NewOrder(saletest.UID, draw.RootOf(trees), saletest.DrawLink, nil), draw.NewLowest(ranks)
+	for _, e := range entries {
+		e.Value = order.Value(e.Label)
+		lowest.Add(e)
+	}
+	ranked := lowest.Ranked()
+	saletest.AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: ledger.NewEntriesClosed(trees)}})
+	saletest.AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Drawn{Drawn: &pb.Drawn{Link: saletest.DrawLink[:], Ranks: int64(len(ranked))}}})
+	if len(ranked) > 0 {
+		saletest.AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(1, ranked)}})
+	}
+	return saletest.LoadSale(t, logs, name)
 }

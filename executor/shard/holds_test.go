@@ -7,7 +7,6 @@ import (
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor/request"
-	"salectl/executor/saletest"
 )
 
 // A hold counts also if a payment for the entry was recorded, and the holds were counted,
@@ -25,7 +24,7 @@ func TestHoldOfAnEntryPaidEarly(t *testing.T) {
 		t.Errorf("before the award %d holds have ended", got.Count)
 	}
 	w.pass(11 * time.Second)
-	h.rank(saletest.Reveal(t, w.logs, w.sale, 1))
+	h.rank(reveal(t, w.logs, w.sale, 1))
 	w.pass(10 * time.Second)
 	if got := s.Holds(); got.Count != 1 || got.Seconds < 2 || got.Seconds > 3 {
 		t.Errorf("%d holds have ended, after %v s together; want 1 after 2 s", got.Count, got.Seconds)

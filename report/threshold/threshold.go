@@ -6,25 +6,32 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
+
+	"salectl/spec"
 )
 
-// Kind is the unit of a metric.
-type Kind int
+// Unit is the unit of a measured value.
+type Unit string
 
-// Kinds of metrics.
+// Units.
 const (
-	Count    Kind = iota // number of claims, units and so on
-	Rate                 // rate per second
-	Duration             // milliseconds
+	Count    Unit = "" // number of claims, units and so on
+	Rate     Unit = "/s"
+	Duration Unit = "ms"
+	percent  Unit = "%" // of Metric.Of
 )
 
 // Metric is a measured quantity.
 type Metric struct {
 	Name string
-	Kind Kind
+	Unit Unit
 	Of   string // metric that is 100 %; "": thresholds in % are invalid
-	Says string // short description
 }
 
 // Metrics are the metrics that thresholds may name.
@@ -35,39 +42,95 @@ type Metrics struct {
 	Latency bool
 }
 
-// find returns the metric with a name.
-func (m Metrics) find(name string) (Metric, bool) {
-	for _, one := range m.All {
-		if one.Name == name {
-			return one, true
-		}
-	}
-	return Metric{}, false
+// Threshold is a condition on one metric.
+type Threshold struct {
+	Metric
+	text       string
+	percentile float64 // of the latency; 0: a metric of Metrics.All
+	is         string  // comparison
+	bound      float64
 }
 
-// Names returns all names, percentiles by examples.
-func (m Metrics) Names() (names []string) {
+// form matches the name, the comparison, the number and the unit of a condition, each of which
+// may be missing.
+var form = regexp.MustCompile(`(?s)^\s*([_.\pL\p{Nd}]*)\s*([<>=!]*)\s*([.\p{Nd}]*)\s*(.*?)\s*$`)
+
+// comparisons are the comparisons that are true of a measured value below, at and above a bound.
+var comparisons = [][]string{{"<", "<=", "!="}, {"==", "<=", ">="}, {">", ">=", "!="}}
+
+// Parse parses a condition: a metric's name, a comparison, and a value in the metric's unit,
+// with or without spaces between them. An error states the position and what is expected
+// there.
+func (m Metrics) Parse(text string) (t Threshold, err error) {
+	at := form.FindStringSubmatchIndex(text)
+	part := func(i int) string { return text[at[2*i]:at[2*i+1]] }
+	wrong := func(i int, format string, args ...any) (Threshold, error) {
+		return Threshold{}, fmt.Errorf("threshold %q, character %d: %s", text, utf8.RuneCountInString(text[:at[2*i]])+1, fmt.Sprintf(format, args...))
+	}
+	name, figure, unit := part(1), part(3), part(4)
+	t.text, t.is = strings.TrimSpace(text), part(2)
+	if i := slices.IndexFunc(m.All, func(one Metric) bool { return one.Name == name }); i >= 0 {
+		t.Metric = m.All[i]
+	} else if t.percentile = percentileOf(name); m.Latency && t.percentile > 0 {
+		t.Metric = Metric{Name: name, Unit: Duration}
+	} else {
+		return wrong(1, "%s", m.unknown(name))
+	}
+	if !slices.Contains(slices.Concat(comparisons...), t.is) {
+		return wrong(2, "a comparison belongs here: one of <, <=, >, >=, == and !=")
+	}
+	t.bound, err = strconv.ParseFloat(figure, 64)
+	switch {
+	case err != nil:
+	case unit == "%" && t.Of != "":
+		t.Unit = percent
+	case t.Unit == Duration:
+		var d time.Duration
+		d, err = time.ParseDuration(figure + unit)
+		t.bound = float64(d) / float64(time.Millisecond)
+	case unit != "" && unit != string(t.Unit):
+		err = strconv.ErrSyntax
+	}
+	if err != nil {
+		return wrong(3, "%q is no bound of %s: write %s; a threshold is one such condition", figure+unit, name, t.form())
+	}
+	return t, nil
+}
+
+// percentileOf returns the percentile with a name such as p99.9; 0: it is none.
+func percentileOf(name string) float64 {
+	digits, is := strings.CutPrefix(name, "p")
+	if p, err := strconv.ParseFloat(digits, 64); is && err == nil && p > 0 && p <= 100 {
+		return p
+	}
+	return 0
+}
+
+// unknown returns the error of a name that no metric has.
+func (m Metrics) unknown(name string) string {
+	var names []string
 	if m.Latency {
 		names = append(names, "p50", "p90", "p99", "p99.9")
 	}
 	for _, one := range m.All {
 		names = append(names, one.Name)
 	}
-	return names
+	if near := spec.Nearest(name, names); near != "" {
+		return fmt.Sprintf("%q is not measured; did you mean %s?", name, near)
+	}
+	return fmt.Sprintf("%q is not measured; the names are %s", name, strings.Join(names, ", "))
 }
 
-// Threshold is a condition on one metric.
-type Threshold struct {
-	text    string
-	metric  Metric
-	percent float64 // percentile; 0: a metric of Metrics.All
-	is      comparison
-	bound   float64
-	share   bool // bound is in % of metric.Of
+// form describes the bounds of a metric.
+func (m Metric) form() string {
+	switch {
+	case m.Unit == Duration:
+		return "a time with its unit (ns, us, ms, s, m or h), as in " + m.Name + "<50ms"
+	case m.Of != "":
+		return fmt.Sprintf("a number or a share of %s, as in %s==100 or %s<5%%", m.Of, m.Name, m.Name)
+	}
+	return "a number, as in " + m.Name + ">10000"
 }
-
-// String returns the condition as written.
-func (t Threshold) String() string { return t.text }
 
 // Values are measured values. A missing metric is 0.
 type Values struct {
@@ -80,32 +143,19 @@ type Result struct {
 	Threshold string  `json:"threshold"`
 	OK        bool    `json:"ok"`
 	Measured  float64 `json:"measured"`
-	Unit      string  `json:"unit,omitempty"` // unit of Measured: ms, %, /s; "": a count
+	Unit      Unit    `json:"unit,omitempty"` // of Measured
 }
 
 // Check compares the measured values with the condition. A share of nothing is 0 %.
 func (t Threshold) Check(v Values) Result {
-	r := Result{Threshold: t.text}
+	measured := v.Of[t.Name]
 	switch {
-	case t.percent > 0:
-		r.Measured = v.Latency(t.percent)
-	case t.share:
-		if whole := v.Of[t.metric.Of]; whole != 0 {
-			r.Measured = 100 * v.Of[t.metric.Name] / whole
-		}
-	default:
-		r.Measured = v.Of[t.metric.Name]
+	case t.percentile > 0:
+		measured = v.Latency(t.percentile)
+	case t.Unit == percent:
+		measured = 100 * measured / max(v.Of[t.Of], 1)
 	}
-	switch {
-	case t.share:
-		r.Unit = "%"
-	case t.metric.Kind == Duration:
-		r.Unit = "ms"
-	case t.metric.Kind == Rate:
-		r.Unit = "/s"
-	}
-	r.OK = t.is.holds(r.Measured, t.bound)
-	return r
+	return Result{t.text, slices.Contains(comparisons[1+cmp.Compare(measured, t.bound)], t.is), measured, t.Unit}
 }
 
 // CheckAll checks all conditions, and reports whether all hold. Without conditions the results
@@ -129,13 +179,10 @@ func (r Result) String() string {
 
 // Value returns the measured value with its unit, for people.
 func (r Result) Value() string {
-	switch r.Unit {
-	case "ms":
-		return Milliseconds(r.Measured)
-	case "%":
-		return number(r.Measured) + "%"
+	if r.Unit == Duration {
+		return Milliseconds(r.Measured).String()
 	}
-	return number(r.Measured) + r.Unit
+	return strconv.FormatFloat(math.Round(r.Measured*1000)/1000, 'f', -1, 64) + string(r.Unit)
 }
 
 // Percentile returns a percentile of sorted values by nearest rank: the least value that percent of all
@@ -149,55 +196,16 @@ func Percentile[T cmp.Ordered](sorted []T, percent float64) (v T) {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Milliseconds formats milliseconds in a suitable unit, with three digits.
-func Milliseconds(ms float64) string {
-	switch {
-	case ms >= 60_000:
-		return fmt.Sprintf("%d min %.0f s", int(ms/60_000), (ms-60_000*float64(int(ms/60_000)))/1000)
-	case ms >= 1000:
-		return digits(ms/1000) + " s"
-	case ms >= 1 || ms == 0:
-		return digits(ms) + " ms"
-	}
-	return digits(ms*1000) + " µs"
+// Milliseconds converts milliseconds, and rounds them to three digits.
+func Milliseconds(ms float64) time.Duration {
+	return Rounded(time.Duration(ms * float64(time.Millisecond)))
 }
 
-// digits formats a number below 1000 with three digits.
-func digits(f float64) string {
-	switch {
-	case f == 0:
-		return "0"
-	case f >= 100:
-		return fmt.Sprintf("%.0f", f)
-	case f >= 10:
-		return fmt.Sprintf("%.1f", f)
+// Rounded rounds a duration to three digits.
+func Rounded(d time.Duration) time.Duration {
+	digit := time.Duration(1)
+	for d >= 1000*digit {
+		digit *= 10
 	}
-	return fmt.Sprintf("%.2f", f)
-}
-
-// number formats a fractional number without trailing zeros.
-func number(f float64) string {
-	if f == float64(int64(f)) {
-		return fmt.Sprint(int64(f))
-	}
-	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.3f", f), "0"), ".")
-}
-
-// comparison is the required relation of a measured value to the bound.
-type comparison string
-
-func (c comparison) holds(measured, bound float64) bool {
-	switch c {
-	case "<":
-		return measured < bound
-	case "<=":
-		return measured <= bound
-	case ">":
-		return measured > bound
-	case ">=":
-		return measured >= bound
-	case "==":
-		return measured == bound
-	}
-	return measured != bound
+	return d.Round(digit)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -170,61 +171,49 @@ func (follower *follower) troubled(err error) {
 	}
 }
 
-// ended reports the end of the feed to the client. Errors of the store contain addresses and are
-// only logged.
+// ended reports the end of the feed to the client: by an answer or, after the first event, by a
+// comment. Errors of the store contain addresses and are only logged.
 func (follower *follower) ended(err error, reader *feed.Reader) {
 	follower.mu.Lock()
 	defer follower.mu.Unlock()
 	defer follower.close()
-	w, log := follower.out, follower.server.config.Log
-	gone := errors.Is(err, feed.ErrGone) && !errors.Is(err, ledger.ErrGone)
-	known := err == nil || gone || follower.request.Context().Err() != nil || errors.Is(err, feed.ErrForeign) || errors.Is(err, ledger.ErrGone) ||
-		errors.Is(err, errOver) || errors.Is(err, errHead) || errors.Is(err, errLeaving) || errors.Is(err, errNoRight) || errors.Is(err, context.Canceled)
-	if errors.Is(err, errLate) && follower.trouble != nil {
-		err = fmt.Errorf("%w: %w", err, follower.trouble)
-	}
-	if !known && !follower.begun {
-		log.Warn("a feed cannot start", append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "why", err)...)
-	} else if !known {
-		log.Debug("a feed has ended", append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "why", err)...)
-	}
-	if follower.begun {
-		follower.farewell(err, gone)
-		return
-	}
+	w, answer, comment := follower.out, func() {}, "the feed cannot continue here"
 	switch {
-	case follower.request.Context().Err() != nil: // the client is gone
+	case err == nil, errors.Is(err, errHead), errors.Is(err, context.Canceled), follower.request.Context().Err() != nil:
+		comment = "" // the client has all, or is gone
 	case errors.Is(err, errOver):
-		w.WriteHeader(http.StatusNoContent)
+		answer = func() { w.WriteHeader(http.StatusNoContent) }
 	case errors.Is(err, errLeaving):
-		wire.WriteOutcome(w, api.Draining)
+		answer, comment = func() { wire.WriteOutcome(w, api.Draining) }, err.Error()
 	case errors.Is(err, errNoRight):
-		follower.grant.May(access.MayFollow).Write(w)
+		answer, comment = func() { follower.grant.May(access.MayFollow).Write(w) }, err.Error()
 	case errors.Is(err, ledger.ErrGone):
-		wire.WriteOutcome(w, api.NoSuchSale)
-	case gone:
+		answer = func() { wire.WriteOutcome(w, api.NoSuchSale) }
+	case errors.Is(err, feed.ErrGone):
 		p := wire.NewProblem(http.StatusGone, err.Error()+".")
 		p.ExportDigest = hex.EncodeToString(reader.ExportDigest())
-		p.Write(w)
+		answer, comment = func() { p.Write(w) }, err.Error()
 	case errors.Is(err, feed.ErrForeign):
-		wire.NewProblem(http.StatusConflict, err.Error()+". Start without a position, and discard the events before it.").Write(w)
+		p := wire.NewProblem(http.StatusConflict, err.Error()+". Start without a position, and discard the events before it.")
+		answer = func() { p.Write(w) }
 	default:
-		wire.WriteUnavailable(w, time.Second, "The ledger cannot be read at the moment.")
+		if errors.Is(err, errLate) && follower.trouble != nil {
+			err = fmt.Errorf("%w: %w", err, follower.trouble)
+		}
+		level := slog.LevelWarn
+		if follower.begun {
+			level = slog.LevelDebug
+		}
+		attrs := append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "begun", follower.begun, "why", err)
+		follower.server.config.Log.Log(context.Background(), level, "a feed has failed", attrs...)
+		answer = func() { wire.WriteUnavailable(w, time.Second, "The ledger cannot be read at the moment.") }
 	}
-}
-
-// farewell sends the reason of the end to a client that has received events.
-func (follower *follower) farewell(err error, gone bool) {
-	text := ""
 	switch {
-	case gone, errors.Is(err, errLeaving), errors.Is(err, errNoRight):
-		text = err.Error()
-	case err == nil, errors.Is(err, errHead), follower.request.Context().Err() != nil:
-		return
-	default:
-		text = "the feed cannot continue here"
+	case !follower.begun:
+		answer()
+	case comment != "":
+		_ = follower.comment(comment) // ignore the error: the client may be gone
 	}
-	_ = follower.comment(text) // ignore the error: the client may be gone
 }
 
 // bounded is the writer of a follower. Each write, of at most a buffer, has a deadline, so that a
