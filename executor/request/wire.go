@@ -17,7 +17,8 @@ import (
 
 // ToStream puts an answer into m, whose parts are used again. It sets no place.
 func (a *Answer) ToStream(m *streampb.Answer) {
-	m.Outcome, m.Replayed, m.RefundDue, m.OtherRules = string(a.Outcome), a.Replayed, a.RefundDue, a.OtherRules
+	m.Outcome, m.Replayed, m.RefundDue = string(a.Outcome), a.Replayed, a.RefundDue
+	m.OtherRules, m.Elsewhere = a.OtherRules, a.Elsewhere
 	m.Rule, m.Reason, m.Message = a.Rule, a.Reason, a.Message
 	m.OpensAtNs, m.RetryAfterNs = toNs(a.OpensAt), int64(a.RetryAfter)
 	if a.Claim.User == "" {
@@ -35,7 +36,7 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 func AnswerOf(m *streampb.Answer) Answer {
 	return Answer{
 		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: claimsOf(m.GetClaims()), Count: int(m.GetCount()), Next: m.GetNext(),
-		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(),
+		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(), Elsewhere: m.GetElsewhere(),
 		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
 		OpensAt: api.TimeOf(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
 	}
