@@ -10,7 +10,6 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/backends/ledger"
-	"salectl/backends/ledger/payload"
 	"salectl/executor"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
@@ -117,8 +116,7 @@ func TestRepliesArrive(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123456789).UTC()
 	claim := request.Claim{
 		ID: request.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
-		Books:    &api.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundDue: []string{"due"}, RefundsDue: 2, RefundDueNext: "due"},
-		Payloads: []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
+		Books: &api.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundDue: []string{"due"}, RefundsDue: 2, RefundDueNext: "due"},
 	}
 	look := uint64(1<<63 | 4)
 	tried := request.Undecided
@@ -147,15 +145,6 @@ func TestRepliesArrive(t *testing.T) {
 		if !heard {
 			t.Errorf("%+v does not arrive", c.given)
 		}
-	}
-}
-
-// TestPayloadsOfOneLength: what another process says of a unit has a value for each name, whatever it sends.
-func TestPayloadsOfOneLength(t *testing.T) {
-	sent := &streampb.Claim{Payloads: []*streampb.Payload{{Names: []string{"seat", "gate"}, Values: []string{"A1"}}}}
-	got := request.ClaimOf(sent).Payloads
-	if want := []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
