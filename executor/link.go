@@ -4,49 +4,46 @@ import (
 	"context"
 	"time"
 
+	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
-	"salectl/executor/process"
 )
 
-// inbound serves the requests and updates that arrive by a link of a peer. One goroutine
-// calls its methods, in the order of arrival.
-type inbound struct {
-	*process.Inbound
-	e    *Executor
-	from string
-}
-
-// Accept is peers.Process's.
-func (e *Executor) Accept(from, to string, back peers.Replies) peers.Inbound {
-	in := e.machine.Accept(from, to, back)
+// Accept is Service's.
+func (e *Executor) Accept(hello *streampb.Hello, send func(*streampb.Reply) error) (handle func(*streampb.Request) bool, gone func()) {
+	from := hello.GetPeerId()
+	in := e.machine.Accept(from, hello.GetToId(), func(id uint64, a Answer, owner ownership.Route) {
+		_ = send(peers.EncodeReply(id, a, owner)) // the peer notices the end of its link
+	})
 	if in == nil {
-		return nil
+		return nil, nil
 	}
-	return &inbound{in, e, from}
-}
-
-// Serve is peers.Inbound's.
-func (v *inbound) Serve(ctx context.Context, r peers.ForwardedRequest) {
-	if r.Cancel || !v.e.machine.Blocks(&r.Request) {
-		v.Inbound.Serve(ctx, r)
-		return
+	ctx, cancel := context.WithCancel(context.Background())
+	// The requests of a new process wait until it is known who owns which shard.
+	e.inLoop(ctx, func(r *runner) { r.Ownership.Discover(r.clock(), from) })
+	serve := func(r peers.ForwardedRequest) {
+		if r.Cancel || !e.machine.Blocks(&r.Request) {
+			in.Serve(ctx, r)
+			return
+		}
+		go func() {
+			e.drained(ctx, &r.Request)
+			in.Serve(ctx, r)
+		}()
 	}
-	v.Register(r.ID)
-	go func() {
-		v.e.drained(ctx, &r.Request)
-		v.Inbound.Serve(ctx, r)
-	}()
-}
-
-// Update is peers.Inbound's.
-func (v *inbound) Update(ctx context.Context, t *ownership.PeerUpdate) {
-	v.e.inLoop(ctx, func(r *runner) { r.Ownership.Receive(r.clock(), v.from, t) })
-}
-
-// Discover is peers.Inbound's.
-func (v *inbound) Discover(ctx context.Context) {
-	v.e.inLoop(ctx, func(r *runner) { r.Ownership.Discover(r.clock(), v.from) })
+	update := func(t *ownership.PeerUpdate) {
+		e.inLoop(ctx, func(r *runner) { r.Ownership.Receive(r.clock(), from, t) })
+	}
+	handle = func(r *streampb.Request) bool {
+		if err := peers.ReceiveRequest(r, serve, update); err != nil {
+			e.cfg.Logger.Warn("a peer sent an unreadable message", "sale", e.cfg.Sale, "peer", hello.GetAddress(), "why", err)
+		}
+		return !in.Over()
+	}
+	return handle, func() {
+		cancel()
+		in.Gone()
+	}
 }
 
 // dialAgain is how long a peer is left alone after a link to it was cut, or not made.
@@ -63,11 +60,11 @@ func (r *runner) dial(to ownership.Process) {
 	r.running.Go(func() {
 		defer hang()
 		for ctx.Err() == nil {
-			h := &linkReceiver{r.Machine, make(chan struct{})}
-			link, err := r.e.cfg.Dial(ctx, from, to, h)
+			closed := make(chan struct{})
+			link, err := r.e.cfg.Dial(ctx, from, to, r.Replied, func(error) { close(closed) })
 			if err == nil {
 				r.do(func() { r.Linked(r.clock(), to.ID, link) })
-				<-h.closed
+				<-closed
 				r.do(func() { r.Cut(r.clock(), to.ID) })
 			}
 			select {
@@ -85,11 +82,3 @@ func (r *runner) do(what func()) {
 	case <-r.calls.Done():
 	}
 }
-
-// linkReceiver is the LinkReceiver of one link.
-type linkReceiver struct {
-	*process.Machine
-	closed chan struct{}
-}
-
-func (h *linkReceiver) Closed(error) { close(h.closed) }

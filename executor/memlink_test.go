@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 )
@@ -51,7 +52,7 @@ func (s *switchboard) cut(address string) {
 }
 
 // dial is a Dial.
-func (s *switchboard) dial(ctx context.Context, from, to ownership.Process, receiver peers.LinkReceiver) (peers.Link, error) {
+func (s *switchboard) dial(ctx context.Context, from, to ownership.Process, replies peers.Replies, closed func(error)) (peers.Link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	here, there := s.all[from.Address], s.all[to.Address]
@@ -59,15 +60,12 @@ func (s *switchboard) dial(ctx context.Context, from, to ownership.Process, rece
 		return nil, errors.New("the peer cannot be reached")
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l := &memLink{from: from.Address, to: to.Address, receiver: receiver, over: cancel, out: newLane(), back: newLane()}
-	inbound := there.e.Accept(from.ID, to.ID, l)
-	if inbound == nil {
+	l := &memLink{from: from.Address, to: to.Address, replies: replies, closed: closed, over: cancel, out: newLane(), back: newLane()}
+	l.handle, l.gone = there.e.Accept(peers.EncodeHello(from, to).GetHello(), l.reply)
+	if l.handle == nil {
 		cancel()
 		return nil, errors.New("another process answers at the address")
 	}
-	l.gone = inbound.Gone
-	l.forward = func(e peers.ForwardedRequest) { inbound.Serve(ctx, e) }
-	l.update = func(t *ownership.PeerUpdate) { inbound.Update(ctx, t) }
 	gates := []*gate{here.held, there.held}
 	for _, lane := range []*lane{l.out, l.back} {
 		l.lanes.Go(func() { lane.run(ctx, gates) })
@@ -80,25 +78,36 @@ func (s *switchboard) dial(ctx context.Context, from, to ownership.Process, rece
 // memLink is a link from one process to another, and sends the replies back.
 type memLink struct {
 	from, to  string
-	receiver  peers.LinkReceiver
-	forward   func(peers.ForwardedRequest)
-	update    func(*ownership.PeerUpdate)
+	replies   peers.Replies
+	closed    func(error)
+	handle    func(*streampb.Request) bool
 	out, back *lane
 	lanes     sync.WaitGroup
-	gone      func() // of the Inbound
+	gone      func()
 	over      context.CancelFunc
 	once      sync.Once
 }
 
-func (l *memLink) Forward(e peers.ForwardedRequest) bool { return l.out.put(func() { l.forward(e) }) }
-func (l *memLink) Update(t *ownership.PeerUpdate) bool   { return l.out.put(func() { l.update(t) }) }
+func (l *memLink) Forward(e peers.ForwardedRequest) bool { return l.carry(peers.EncodeRequest(e)) }
 
-func (l *memLink) Answered(id uint64, a Answer) {
-	l.back.put(func() { l.receiver.Answered(id, a) })
+func (l *memLink) Update(t *ownership.PeerUpdate) bool {
+	all, err := peers.EncodeUpdate(t, streampb.MaxMessage)
+	return err == nil && l.carry(all...)
 }
 
-func (l *memLink) Bounced(id uint64, to ownership.Route) {
-	l.back.put(func() { l.receiver.Bounced(id, to) })
+func (l *memLink) carry(all ...*streampb.Request) bool {
+	return l.out.put(func() {
+		for _, r := range all {
+			if !l.handle(r) {
+				go l.cut(errors.New("the peer has made another link"))
+			}
+		}
+	})
+}
+
+func (l *memLink) reply(r *streampb.Reply) error {
+	l.back.put(func() { peers.ReceiveReply(r, l.replies) })
+	return nil
 }
 
 // cut ends the link. What has not arrived is lost.
@@ -109,7 +118,7 @@ func (l *memLink) cut(why error) {
 		l.back.close()
 		l.lanes.Wait()
 		l.gone()
-		l.receiver.Closed(why)
+		l.closed(why)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
 	"salectl/executor/request"
@@ -37,6 +38,12 @@ type Service interface {
 	Status() Status
 	// Ready returns nil while this process can sell on every shard.
 	Ready() error
+	// Accept takes the stream of another process of the sale, or refuses it with handle nil, such as one to a
+	// process that had this address before. handle is called with each message, one after the other, and may
+	// keep it; it ends the stream by returning false. While the peer reads too little of what was sent,
+	// handle is not called. gone is called once, after the last message. send sends a message and never
+	// waits: an error means that the stream is over.
+	Accept(hello *streampb.Hello, send func(*streampb.Reply) error) (handle func(*streampb.Request) bool, gone func())
 }
 
 // What processes and their shells share.

@@ -18,7 +18,6 @@ import (
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
 	"salectl/executor/payments"
-	"salectl/executor/peers"
 )
 
 // Run serves until ctx ends, or until no sale is left to follow and no other may come. At the
@@ -27,10 +26,9 @@ import (
 func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.Build.metric())
-	host := &peers.Host{Log: s.HTTP.Log}
 	opened := make(chan struct{})
 	cfg := s.HTTP
-	cfg.Peers, cfg.Opened, cfg.Metrics = host, opened, registry
+	cfg.Opened, cfg.Metrics = opened, registry
 	h := httpd.New(cfg)
 	registry.MustRegister(h.Collectors()...)
 
@@ -66,11 +64,9 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 		})
 		checking, uncheck := context.WithCancel(serving)
 		checkers.Go(func() { p.Checker.Run(checking) })
-		host.Add(e.Executor)
 		h.Add(e, p)
 		ends[e.Sale()] = func() {
 			h.Remove(e.Sale())
-			host.Remove(e.Executor)
 			uncheck()
 			disown()
 			for _, c := range collectors {

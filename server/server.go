@@ -37,7 +37,7 @@ import (
 	"salectl/units"
 )
 
-// Config configures a Server. Sales, Peers, Opened and Metrics of the HTTP server are set by Run.
+// Config configures a Server. Sales, Opened and Metrics of the HTTP server are set by Run.
 type Config struct {
 	HTTP    httpd.Config
 	Standby bool // own no shard

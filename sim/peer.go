@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor"
@@ -175,7 +176,10 @@ func (l *link) take(way int, now clock.Now, message []byte) {
 	case way == back:
 		var r *streampb.Reply
 		if r, err = new(streampb.Decoder).Reply(body); err == nil {
-			peers.ReceiveReply(r, answers{l, now})
+			peers.ReceiveReply(r, func(id uint64, a executor.Answer, owner ownership.Route) {
+				l.back(id)
+				l.from.s.Replied(now, id, a, owner)
+			})
 		}
 	default:
 		var r *streampb.Request
@@ -196,7 +200,7 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 			return nil
 		}
 		l.id = hello.GetPeerId()
-		if l.serve = l.to.s.Accept(l.id, hello.GetToId(), replies{l}); l.serve == nil {
+		if l.serve = l.to.s.Accept(l.id, hello.GetToId(), l.reply); l.serve == nil {
 			l.cut()
 		}
 		return nil
@@ -212,31 +216,13 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 	}, func(t *ownership.PeerUpdate) { l.to.s.ReceiveUpdate(now, l.id, t) })
 }
 
-// replies sends the replies of a link's end to its maker.
-type replies struct{ l *link }
-
-func (x replies) Answered(id uint64, a executor.Answer) {
-	x.l.send(back, "is answered", streampb.Append(nil, peers.EncodeReply(id, a)))
-}
-
-func (x replies) Bounced(id uint64, to ownership.Route) {
-	x.l.send(back, "is bounced", streampb.Append(nil, peers.EncodeBounce(id, to)))
-}
-
-// answers takes in what a peer says to what it was asked.
-type answers struct {
-	l   *link
-	now clock.Now
-}
-
-func (x answers) Answered(id uint64, a executor.Answer) {
-	x.l.back(id)
-	x.l.from.s.Answered(x.now, id, a)
-}
-
-func (x answers) Bounced(id uint64, to ownership.Route) {
-	x.l.back(id)
-	x.l.from.s.Bounced(x.now, id, to)
+// reply sends the reply to a forwarded request to the maker of the link.
+func (l *link) reply(id uint64, a executor.Answer, owner ownership.Route) {
+	what := "is answered"
+	if a.Elsewhere && a.Outcome != api.Unknown {
+		what = "is bounced"
+	}
+	l.send(back, what, streampb.Append(nil, peers.EncodeReply(id, a, owner)))
 }
 
 // back takes in that a forwarded request has come back.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
@@ -356,7 +357,7 @@ func (w *scaleWorld) ask() {
 	})
 }
 
-// scaleLink is the way from one process to another, and back. It is peers.Link and peers.Replies.
+// scaleLink is the way from one process to another, and back. It is peers.Link.
 type scaleLink struct {
 	from, to *scaleProcess
 	serve    serveFunc
@@ -377,7 +378,7 @@ func (p *scaleProcess) connect() {
 		l := &scaleLink{from: p, to: to}
 		p.links[peer.ID] = l
 		p.w.after(2*scaleAway, func() {
-			l.serve = to.s.Accept(p.s.Me().ID, peer.ID, l)
+			l.serve = to.s.Accept(p.s.Me().ID, peer.ID, l.reply)
 			p.take(0, func(now clock.Now) { p.s.Linked(now, peer.ID, l) })
 		})
 	}
@@ -429,17 +430,14 @@ func (l *scaleLink) Forward(x peers.ForwardedRequest) bool {
 	return true
 }
 
-// Answered is peers.Replies'.
-func (l *scaleLink) Answered(id uint64, a executor.Answer) {
+// reply sends the reply to a forwarded request back.
+func (l *scaleLink) reply(id uint64, a executor.Answer, owner ownership.Route) {
 	l.goes(back, l.from.w.Costs.Forward, func(now clock.Now) {
-		l.from.w.forwarded++
-		l.from.s.Answered(now, id, a)
+		if !a.Elsewhere || a.Outcome == api.Unknown {
+			l.from.w.forwarded++
+		}
+		l.from.s.Replied(now, id, a, owner)
 	})
-}
-
-// Bounced is peers.Replies'.
-func (l *scaleLink) Bounced(id uint64, to ownership.Route) {
-	l.goes(back, l.from.w.Costs.Forward, func(now clock.Now) { l.from.s.Bounced(now, id, to) })
 }
 
 // Update is peers.Link's.

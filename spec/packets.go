@@ -11,17 +11,6 @@ type Packets struct {
 	Currency string
 	Scale    int     // decimals of the currency
 	amounts  []int64 // minor units; amounts[n-1] is that of unit n
-
-	some map[int64]int64 // by unit, if only some are known; nil: all are
-}
-
-// SomePackets returns packets with only some known amounts: those of units, in their order.
-func SomePackets(currency string, scale int, units, amounts []int64) *Packets {
-	p := &Packets{Currency: currency, Scale: scale, some: make(map[int64]int64, len(units))}
-	for i, unit := range units[:min(len(units), len(amounts))] {
-		p.some[unit] = amounts[i]
-	}
-	return p
 }
 
 // Deal deals the total to that many packets. It is a pure function that must never change:
@@ -57,9 +46,6 @@ func (r RedPacket) Deal(packets int64, seed [32]byte) *Packets {
 
 // Amount returns the amount of a unit in minor units; 0 for an unknown unit.
 func (p *Packets) Amount(unit int64) int64 {
-	if p.some != nil {
-		return p.some[unit]
-	}
 	if unit < 1 || unit > int64(len(p.amounts)) {
 		return 0
 	}

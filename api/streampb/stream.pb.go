@@ -184,7 +184,7 @@ type Request_Query struct {
 }
 
 type Request_Cancel struct {
-	Cancel *Cancel `protobuf:"bytes,9,opt,name=cancel,proto3,oneof"` // of the request with this id
+	Cancel *Cancel `protobuf:"bytes,9,opt,name=cancel,proto3,oneof"` // the request with this id
 }
 
 type Request_Peer struct {
@@ -523,7 +523,10 @@ func (x *Query) GetLimit() uint32 {
 
 // Cancel cancels a request: its reply is sent at once.
 type Cancel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the claim; only between processes of the sale.
+	User          string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Key           string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +559,20 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
 	return file_api_streampb_stream_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Cancel) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Cancel) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
 }
 
 // ClaimID identifies an accepted claim: {shard}-{slot}-{index}, or {shard}-u{unit} for
@@ -635,7 +652,6 @@ type Reply struct {
 	// Types that are valid to be assigned to Says:
 	//
 	//	*Reply_Answer
-	//	*Reply_NotMine
 	//	*Reply_GoingAway
 	//	*Reply_Problem
 	//	*Reply_Peer
@@ -697,15 +713,6 @@ func (x *Reply) GetAnswer() *Answer {
 	return nil
 }
 
-func (x *Reply) GetNotMine() *NotMine {
-	if x != nil {
-		if x, ok := x.Says.(*Reply_NotMine); ok {
-			return x.NotMine
-		}
-	}
-	return nil
-}
-
 func (x *Reply) GetGoingAway() *GoingAway {
 	if x != nil {
 		if x, ok := x.Says.(*Reply_GoingAway); ok {
@@ -741,10 +748,6 @@ type Reply_Answer struct {
 	Answer *Answer `protobuf:"bytes,2,opt,name=answer,proto3,oneof"`
 }
 
-type Reply_NotMine struct {
-	NotMine *NotMine `protobuf:"bytes,4,opt,name=not_mine,json=notMine,proto3,oneof"`
-}
-
 type Reply_GoingAway struct {
 	GoingAway *GoingAway `protobuf:"bytes,5,opt,name=going_away,json=goingAway,proto3,oneof"`
 }
@@ -758,8 +761,6 @@ type Reply_Peer struct {
 }
 
 func (*Reply_Answer) isReply_Says() {}
-
-func (*Reply_NotMine) isReply_Says() {}
 
 func (*Reply_GoingAway) isReply_Says() {}
 
@@ -782,12 +783,16 @@ type Answer struct {
 	RetryAfterNs int64                  `protobuf:"varint,10,opt,name=retry_after_ns,json=retryAfterNs,proto3" json:"retry_after_ns,omitempty"`
 	Message      string                 `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
 	// The owner of the shard that the request is about.
-	Owner         string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"` // the address of the process
-	Shard         uint32 `protobuf:"varint,13,opt,name=shard,proto3" json:"shard,omitempty"`
-	Shards        uint32 `protobuf:"varint,14,opt,name=shards,proto3" json:"shards,omitempty"`                                    // of the sale; 0: not known
-	ServerTimeNs  int64  `protobuf:"fixed64,15,opt,name=server_time_ns,json=serverTimeNs,proto3" json:"server_time_ns,omitempty"` // if the answer depends on the clock
-	Count         uint32 `protobuf:"varint,16,opt,name=count,proto3" json:"count,omitempty"`                                      // of the user's claims, with limit_reached
-	Next          string `protobuf:"bytes,17,opt,name=next,proto3" json:"next,omitempty"`                                         // cursor of claims older than those looked up; "": none
+	Owner        string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"` // the address of the process
+	Shard        uint32 `protobuf:"varint,13,opt,name=shard,proto3" json:"shard,omitempty"`
+	Shards       uint32 `protobuf:"varint,14,opt,name=shards,proto3" json:"shards,omitempty"`                                    // of the sale; 0: not known
+	ServerTimeNs int64  `protobuf:"fixed64,15,opt,name=server_time_ns,json=serverTimeNs,proto3" json:"server_time_ns,omitempty"` // if the answer depends on the clock
+	Count        uint32 `protobuf:"varint,16,opt,name=count,proto3" json:"count,omitempty"`                                      // of the user's claims, with limit_reached
+	Next         string `protobuf:"bytes,17,opt,name=next,proto3" json:"next,omitempty"`                                         // cursor of claims older than those looked up; "": none
+	// Only between processes of the sale.
+	Elsewhere     bool   `protobuf:"varint,18,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"`           // another process is to decide the request; with unknown, this one may have
+	OwnerId       string `protobuf:"bytes,19,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"` // of the current start of owner
+	Epoch         uint64 `protobuf:"varint,20,opt,name=epoch,proto3" json:"epoch,omitempty"`                   // of its ownership
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -939,6 +944,27 @@ func (x *Answer) GetNext() string {
 		return x.Next
 	}
 	return ""
+}
+
+func (x *Answer) GetElsewhere() bool {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return false
+}
+
+func (x *Answer) GetOwnerId() string {
+	if x != nil {
+		return x.OwnerId
+	}
+	return ""
+}
+
+func (x *Answer) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 // Claim is an accepted claim. Times are nanoseconds since 1970 UTC, 0 for none.
@@ -1289,75 +1315,6 @@ func (x *Packets) GetAmounts() []int64 {
 	return nil
 }
 
-// NotMine reports that another process owns the shard of a forwarded request.
-type NotMine struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`                    // its address, "" if unknown
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`                   // of its ownership
-	OwnerId       string                 `protobuf:"bytes,4,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"` // of its current start
-	Tried         bool                   `protobuf:"varint,5,opt,name=tried,proto3" json:"tried,omitempty"`                   // this process may have decided the request
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NotMine) Reset() {
-	*x = NotMine{}
-	mi := &file_api_streampb_stream_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NotMine) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NotMine) ProtoMessage() {}
-
-func (x *NotMine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NotMine.ProtoReflect.Descriptor instead.
-func (*NotMine) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *NotMine) GetOwner() string {
-	if x != nil {
-		return x.Owner
-	}
-	return ""
-}
-
-func (x *NotMine) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *NotMine) GetOwnerId() string {
-	if x != nil {
-		return x.OwnerId
-	}
-	return ""
-}
-
-func (x *NotMine) GetTried() bool {
-	if x != nil {
-		return x.Tried
-	}
-	return false
-}
-
 // GoingAway reports that the server takes no more requests on this stream. It answers the
 // pending ones.
 type GoingAway struct {
@@ -1368,7 +1325,7 @@ type GoingAway struct {
 
 func (x *GoingAway) Reset() {
 	*x = GoingAway{}
-	mi := &file_api_streampb_stream_proto_msgTypes[14]
+	mi := &file_api_streampb_stream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1337,7 @@ func (x *GoingAway) String() string {
 func (*GoingAway) ProtoMessage() {}
 
 func (x *GoingAway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[14]
+	mi := &file_api_streampb_stream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1350,7 @@ func (x *GoingAway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoingAway.ProtoReflect.Descriptor instead.
 func (*GoingAway) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{14}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{13}
 }
 
 // Problem is a problem document of RFC 9457.
@@ -1409,7 +1366,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_api_streampb_stream_proto_msgTypes[15]
+	mi := &file_api_streampb_stream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1378,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[15]
+	mi := &file_api_streampb_stream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1391,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{15}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Problem) GetStatus() uint32 {
@@ -1509,22 +1466,23 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x120\n" +
 	"\x05claim\x18\x02 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x05claim\x12\x16\n" +
 	"\x06before\x18\x03 \x01(\tR\x06before\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"\b\n" +
-	"\x06Cancel\"]\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\".\n" +
+	"\x06Cancel\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"]\n" +
 	"\aClaimID\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x04R\x04slot\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\rR\x05index\x12\x12\n" +
-	"\x04unit\x18\x04 \x01(\x03R\x04unit\"\x9a\x02\n" +
+	"\x04unit\x18\x04 \x01(\x03R\x04unit\"\xe1\x01\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x123\n" +
-	"\x06answer\x18\x02 \x01(\v2\x19.salectl.stream.v1.AnswerH\x00R\x06answer\x127\n" +
-	"\bnot_mine\x18\x04 \x01(\v2\x1a.salectl.stream.v1.NotMineH\x00R\anotMine\x12=\n" +
+	"\x06answer\x18\x02 \x01(\v2\x19.salectl.stream.v1.AnswerH\x00R\x06answer\x12=\n" +
 	"\n" +
 	"going_away\x18\x05 \x01(\v2\x1c.salectl.stream.v1.GoingAwayH\x00R\tgoingAway\x126\n" +
 	"\aproblem\x18\x06 \x01(\v2\x1a.salectl.stream.v1.ProblemH\x00R\aproblem\x12\x14\n" +
 	"\x04peer\x18\a \x01(\fH\x00R\x04peerB\x06\n" +
-	"\x04says\"\x80\x04\n" +
+	"\x04says\"\xcf\x04\n" +
 	"\x06Answer\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12.\n" +
 	"\x05claim\x18\x02 \x01(\v2\x18.salectl.stream.v1.ClaimR\x05claim\x12\x1a\n" +
@@ -1545,7 +1503,10 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x06shards\x18\x0e \x01(\rR\x06shards\x12$\n" +
 	"\x0eserver_time_ns\x18\x0f \x01(\x10R\fserverTimeNs\x12\x14\n" +
 	"\x05count\x18\x10 \x01(\rR\x05count\x12\x12\n" +
-	"\x04next\x18\x11 \x01(\tR\x04next\"\x82\x03\n" +
+	"\x04next\x18\x11 \x01(\tR\x04next\x12\x1c\n" +
+	"\telsewhere\x18\x12 \x01(\bR\telsewhere\x12\x19\n" +
+	"\bowner_id\x18\x13 \x01(\tR\aownerId\x12\x14\n" +
+	"\x05epoch\x18\x14 \x01(\x04R\x05epoch\"\x82\x03\n" +
 	"\x05Claim\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x02id\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -1576,12 +1537,7 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\aPackets\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x14\n" +
 	"\x05scale\x18\x02 \x01(\rR\x05scale\x12\x18\n" +
-	"\aamounts\x18\x03 \x03(\x03R\aamounts\"f\n" +
-	"\aNotMine\x12\x14\n" +
-	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x19\n" +
-	"\bowner_id\x18\x04 \x01(\tR\aownerId\x12\x14\n" +
-	"\x05tried\x18\x05 \x01(\bR\x05tried\"\v\n" +
+	"\aamounts\x18\x03 \x03(\x03R\aamounts\"\v\n" +
 	"\tGoingAway\"i\n" +
 	"\aProblem\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x14\n" +
@@ -1601,7 +1557,7 @@ func file_api_streampb_stream_proto_rawDescGZIP() []byte {
 	return file_api_streampb_stream_proto_rawDescData
 }
 
-var file_api_streampb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_api_streampb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_api_streampb_stream_proto_goTypes = []any{
 	(*Request)(nil),    // 0: salectl.stream.v1.Request
 	(*Hello)(nil),      // 1: salectl.stream.v1.Hello
@@ -1616,9 +1572,8 @@ var file_api_streampb_stream_proto_goTypes = []any{
 	(*Payload)(nil),    // 10: salectl.stream.v1.Payload
 	(*Books)(nil),      // 11: salectl.stream.v1.Books
 	(*Packets)(nil),    // 12: salectl.stream.v1.Packets
-	(*NotMine)(nil),    // 13: salectl.stream.v1.NotMine
-	(*GoingAway)(nil),  // 14: salectl.stream.v1.GoingAway
-	(*Problem)(nil),    // 15: salectl.stream.v1.Problem
+	(*GoingAway)(nil),  // 13: salectl.stream.v1.GoingAway
+	(*Problem)(nil),    // 14: salectl.stream.v1.Problem
 }
 var file_api_streampb_stream_proto_depIdxs = []int32{
 	1,  // 0: salectl.stream.v1.Request.hello:type_name -> salectl.stream.v1.Hello
@@ -1629,20 +1584,19 @@ var file_api_streampb_stream_proto_depIdxs = []int32{
 	6,  // 5: salectl.stream.v1.Settlement.claim:type_name -> salectl.stream.v1.ClaimID
 	6,  // 6: salectl.stream.v1.Query.claim:type_name -> salectl.stream.v1.ClaimID
 	8,  // 7: salectl.stream.v1.Reply.answer:type_name -> salectl.stream.v1.Answer
-	13, // 8: salectl.stream.v1.Reply.not_mine:type_name -> salectl.stream.v1.NotMine
-	14, // 9: salectl.stream.v1.Reply.going_away:type_name -> salectl.stream.v1.GoingAway
-	15, // 10: salectl.stream.v1.Reply.problem:type_name -> salectl.stream.v1.Problem
-	9,  // 11: salectl.stream.v1.Answer.claim:type_name -> salectl.stream.v1.Claim
-	9,  // 12: salectl.stream.v1.Answer.claims:type_name -> salectl.stream.v1.Claim
-	6,  // 13: salectl.stream.v1.Claim.id:type_name -> salectl.stream.v1.ClaimID
-	11, // 14: salectl.stream.v1.Claim.books:type_name -> salectl.stream.v1.Books
-	12, // 15: salectl.stream.v1.Claim.packets:type_name -> salectl.stream.v1.Packets
-	10, // 16: salectl.stream.v1.Claim.payloads:type_name -> salectl.stream.v1.Payload
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	13, // 8: salectl.stream.v1.Reply.going_away:type_name -> salectl.stream.v1.GoingAway
+	14, // 9: salectl.stream.v1.Reply.problem:type_name -> salectl.stream.v1.Problem
+	9,  // 10: salectl.stream.v1.Answer.claim:type_name -> salectl.stream.v1.Claim
+	9,  // 11: salectl.stream.v1.Answer.claims:type_name -> salectl.stream.v1.Claim
+	6,  // 12: salectl.stream.v1.Claim.id:type_name -> salectl.stream.v1.ClaimID
+	11, // 13: salectl.stream.v1.Claim.books:type_name -> salectl.stream.v1.Books
+	12, // 14: salectl.stream.v1.Claim.packets:type_name -> salectl.stream.v1.Packets
+	10, // 15: salectl.stream.v1.Claim.payloads:type_name -> salectl.stream.v1.Payload
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_api_streampb_stream_proto_init() }
@@ -1660,7 +1614,6 @@ func file_api_streampb_stream_proto_init() {
 	}
 	file_api_streampb_stream_proto_msgTypes[7].OneofWrappers = []any{
 		(*Reply_Answer)(nil),
-		(*Reply_NotMine)(nil),
 		(*Reply_GoingAway)(nil),
 		(*Reply_Problem)(nil),
 		(*Reply_Peer)(nil),
@@ -1671,7 +1624,7 @@ func file_api_streampb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_streampb_stream_proto_rawDesc), len(file_api_streampb_stream_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

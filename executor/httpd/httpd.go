@@ -55,9 +55,6 @@ type Config struct {
 	// Address is the address of this process for others; "": unknown.
 	Address string
 
-	// Peers accepts streams of other processes. nil refuses them.
-	Peers stream.Peers
-
 	// Opened is closed when requests may be answered. Earlier requests wait, except streams of
 	// peers. nil means from the start.
 	Opened <-chan struct{}
@@ -168,7 +165,7 @@ func New(config Config) *Server {
 func (server *Server) streamConfig() stream.Config {
 	c := &server.config
 	return stream.Config{
-		Tokens: c.Tokens, Peers: c.Peers, Limit: c.Streams, Address: c.Address, AwaitOpened: server.awaitOpened, Draining: server.draining.Load,
+		Tokens: c.Tokens, Limit: c.Streams, Address: c.Address, AwaitOpened: server.awaitOpened, Draining: server.draining.Load,
 		ClaimTimeout: c.ClaimTimeout, DrainTimeout: c.DrainTimeout, WriteTimeout: writeTimeout, Clock: c.Clock,
 	}
 }

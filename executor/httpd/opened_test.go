@@ -24,7 +24,7 @@ func TestRequestsWaitUntilOpened(t *testing.T) {
 		return httpdtest.SoldTo(r.User)
 	}
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: claim}}, Peers: p, Opened: opened}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: claim, AcceptFunc: p.Accept}}, Opened: opened}))
 	answers := make(chan api.Answer)
 	for _, stream := range []bool{true, false} {
 		c := buyer(t, func(cfg *api.Config) { cfg.Stream = stream }, v.url)

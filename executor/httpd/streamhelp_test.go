@@ -148,9 +148,8 @@ func (p *prompt) Begin(r executor.Request, answered func(executor.Answer)) (give
 // party is a process of a sale that others link to.
 type party struct {
 	hello chan *streampb.Hello
-	sale  string
 	heard chan *streampb.Request
-	gone  chan error
+	gone  chan struct{}
 	send  func(*streampb.Reply) error
 	shy   bool // refuses
 	ends  bool // the stream, at the first message
@@ -159,11 +158,11 @@ type party struct {
 }
 
 func newParty() *party {
-	return &party{hello: make(chan *streampb.Hello, 1), heard: make(chan *streampb.Request, 10_000), gone: make(chan error, 1)}
+	return &party{hello: make(chan *streampb.Hello, 1), heard: make(chan *streampb.Request, 10_000), gone: make(chan struct{})}
 }
 
-func (p *party) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (func(*streampb.Request) bool, func(error)) {
-	p.sale, p.send = sale, send
+func (p *party) Accept(hello *streampb.Hello, send func(*streampb.Reply) error) (func(*streampb.Request) bool, func()) {
+	p.send = send
 	p.hello <- hello
 	if p.shy {
 		return nil, nil
@@ -176,7 +175,7 @@ func (p *party) Accept(sale string, hello *streampb.Hello, send func(*streampb.R
 		p.heard <- r
 		return !p.ends
 	}
-	return heard, func(err error) { p.gone <- err }
+	return heard, func() { close(p.gone) }
 }
 
 func hello(id string) *streampb.Request {

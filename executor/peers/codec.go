@@ -24,7 +24,7 @@ func EncodeRequest(e ForwardedRequest) *streampb.Request {
 	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
 	switch {
 	case e.Cancel:
-		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
+		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{User: e.User, Key: e.Key}}
 	case e.Settle != nil:
 		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
 	case e.Query != nil:
@@ -43,7 +43,10 @@ func EncodeRequest(e ForwardedRequest) *streampb.Request {
 func decodeRequest(r *streampb.Request) (ForwardedRequest, bool) {
 	decoded, ok := request.RequestOf(r)
 	e := ForwardedRequest{ID: r.GetId(), UID: r.GetRun(), Cancel: r.GetCancel() != nil, Request: decoded}
-	if ok && e.IsClaim() { // another process may send anything
+	switch {
+	case e.Cancel:
+		e.User, e.Key = r.GetCancel().GetUser(), r.GetCancel().GetKey()
+	case ok && e.IsClaim(): // another process may send anything
 		e.Quantity, e.Names = max(e.Quantity, 1), nil
 	}
 	return e, ok || e.Cancel
@@ -92,37 +95,18 @@ func ReceiveRequest(r *streampb.Request, serve func(ForwardedRequest), update fu
 	return nil
 }
 
-// EncodeReply returns the answer to a forwarded request as a stream message.
-func EncodeReply(id uint64, a request.Answer) *streampb.Reply {
-	if a.Elsewhere {
-		return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Tried: true}}}
-	}
+// EncodeReply returns the answer to a forwarded request as a stream message, with the owner of the shard as
+// far as it is known.
+func EncodeReply(id uint64, a request.Answer, owner ownership.Route) *streampb.Reply {
 	m := new(streampb.Answer)
 	a.ToStream(m)
+	m.Owner, m.OwnerId, m.Epoch = owner.Address, owner.Owner, owner.Epoch
 	return &streampb.Reply{Id: id, Says: &streampb.Reply_Answer{Answer: m}}
 }
 
-// EncodeBounce returns the reply of a process that does not own the shard of a request.
-func EncodeBounce(id uint64, to ownership.Route) *streampb.Reply {
-	return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{
-		Owner: to.Address, OwnerId: to.Owner, Epoch: to.Epoch,
-	}}}
-}
-
-// ReceiveReply decodes the reply of a peer and passes it to receiver.
-func ReceiveReply(r *streampb.Reply, receiver Replies) {
-	switch says := r.GetSays().(type) {
-	case *streampb.Reply_Answer:
-		receiver.Answered(r.GetId(), request.AnswerOf(says.Answer))
-	case *streampb.Reply_NotMine:
-		if says.NotMine.GetTried() {
-			tried := request.Undecided
-			tried.Elsewhere = true
-			receiver.Answered(r.GetId(), tried)
-			return
-		}
-		receiver.Bounced(r.GetId(), ownership.Route{
-			Owner: says.NotMine.GetOwnerId(), Address: says.NotMine.GetOwner(), Epoch: says.NotMine.GetEpoch(),
-		})
+// ReceiveReply decodes the reply of a peer and passes it to receive.
+func ReceiveReply(r *streampb.Reply, receive Replies) {
+	if m := r.GetAnswer(); m != nil {
+		receive(r.GetId(), request.AnswerOf(m), ownership.Route{Owner: m.GetOwnerId(), Address: m.GetOwner(), Epoch: m.GetEpoch()})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/backends/ledger"
-	"salectl/backends/ledger/payload"
 	"salectl/executor"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
@@ -117,8 +116,7 @@ func TestRepliesArrive(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123456789).UTC()
 	claim := request.Claim{
 		ID: request.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
-		Books:    &api.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundDue: []string{"due"}, RefundsDue: 2, RefundDueNext: "due"},
-		Payloads: []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
+		Books: &api.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundDue: []string{"due"}, RefundsDue: 2, RefundDueNext: "due"},
 	}
 	look := uint64(1<<63 | 4)
 	tried := request.Undecided
@@ -130,37 +128,28 @@ func TestRepliesArrive(t *testing.T) {
 		{7, request.Answer{Outcome: "sold", Claim: claim, Replayed: true, RefundDue: true}},
 		{7, request.Answer{Outcome: "limit_reached", Count: 40_000, Claims: []request.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
 		{7, request.Answer{Outcome: "not_open", OpensAt: at, OtherRules: true, Rule: "rule", Reason: "reason"}},
-		{look, request.Answer{Claim: claim, Claims: []request.Claim{claim}}},
+		{look, request.Answer{Claim: claim}},
 		{look, request.Answer{Claims: []request.Claim{claim, claim, claim}, Next: "3-17-5"}},
 		{look, request.Answer{Outcome: "no_such_claim"}},
 		{7, request.Undecided},
 		{7, tried},
+		{7, request.Answer{Elsewhere: true}},
 	} {
-		var got heardReply
-		read(t, peers.EncodeReply(c.id, c.given), &got)
-		if got.id != c.id || !reflect.DeepEqual(got.answer, &c.given) {
-			t.Errorf("to %d\n%+v arrives as\n%+v", c.id, c.given, got.answer)
+		route := ownership.Route{Owner: "id", Address: "there:1", Epoch: c.id}
+		heard := false
+		read(t, peers.EncodeReply(c.id, c.given, route), func(id uint64, a request.Answer, owner ownership.Route) {
+			if heard = true; id != c.id || !reflect.DeepEqual(a, c.given) || owner != route {
+				t.Errorf("to %d\n%+v by %+v arrives as\n%+v by %+v", c.id, c.given, route, a, owner)
+			}
+		})
+		if !heard {
+			t.Errorf("%+v does not arrive", c.given)
 		}
-	}
-	route := ownership.Route{Owner: "id", Address: "there:1", Epoch: 9}
-	var got heardReply
-	read(t, peers.EncodeBounce(7, route), &got)
-	if got.id != 7 || got.answer != nil || got.route != route {
-		t.Errorf("%+v arrives as %+v", route, got)
-	}
-}
-
-// TestPayloadsOfOneLength: what another process says of a unit has a value for each name, whatever it sends.
-func TestPayloadsOfOneLength(t *testing.T) {
-	sent := &streampb.Claim{Payloads: []*streampb.Payload{{Names: []string{"seat", "gate"}, Values: []string{"A1"}}}}
-	got := request.ClaimOf(sent).Payloads
-	if want := []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
 // read has a reply arrive over a stream.
-func read(t *testing.T, r *streampb.Reply, receiver peers.Replies) {
+func read(t *testing.T, r *streampb.Reply, replies peers.Replies) {
 	t.Helper()
 	message, _, err := streampb.Cut(streampb.Append(nil, r), streampb.MaxReply)
 	if err != nil {
@@ -170,14 +159,5 @@ func read(t *testing.T, r *streampb.Reply, receiver peers.Replies) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peers.ReceiveReply(decoded, receiver)
+	peers.ReceiveReply(decoded, replies)
 }
-
-type heardReply struct {
-	id     uint64
-	answer *request.Answer
-	route  ownership.Route
-}
-
-func (h *heardReply) Answered(id uint64, a request.Answer)  { h.id, h.answer = id, &a }
-func (h *heardReply) Bounced(id uint64, to ownership.Route) { h.id, h.route = id, to }

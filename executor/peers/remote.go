@@ -56,7 +56,7 @@ type Remote struct {
 type ForwardedRequest struct {
 	ID     uint64
 	UID    string // of the run that it is for
-	Cancel bool   // withdraws the request of this ID: its requester has gone
+	Cancel bool   // withdraws the claim of this ID, user and key: its requester has gone
 	request.Request
 }
 
@@ -296,8 +296,9 @@ func (r *Remote) Cancel(t *request.Ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.Cancelled = true
-	if slices.Contains(r.sent, t) {
-		r.cfg.Send(r.sentTo, ForwardedRequest{ID: t.ForwardID, Cancel: true}) // a courtesy: it may be lost
+	if t.IsClaim() && slices.Contains(r.sent, t) {
+		e := ForwardedRequest{ID: t.ForwardID, UID: r.cfg.UID, Cancel: true, Request: request.Request{User: t.User, Key: t.Key}}
+		r.cfg.Send(r.sentTo, e) // a courtesy: it may be lost
 	}
 }
 
@@ -319,18 +320,21 @@ func (r *Remote) takeSent(id uint64) *request.Ticket {
 	return t
 }
 
-// HandleAnswer handles the owner's answer to a request.
-func (r *Remote) HandleAnswer(now clock.Now, id uint64, a request.Answer) {
+// HandleReply handles the answer to a forwarded request. After an answer that is Elsewhere the request waits
+// again, before all later ones; owner is the owner that the peer knows.
+func (r *Remote) HandleReply(now clock.Now, id uint64, a request.Answer, owner ownership.Route) {
 	r.update(func() []*request.Ticket {
 		t := r.takeSent(id)
-		if t == nil {
+		switch {
+		case t == nil:
 			return nil
-		}
-		if a.Elsewhere { // it has stopped, and does not know what became of it
-			t.MaybeDecided = true
+		case a.Elsewhere:
+			t.MaybeDecided = t.MaybeDecided || a.Outcome == api.Unknown // the peer has stopped, and does not know what became of it
 			r.pauseOwner(now)
+			r.updateRoute(owner)
 			r.requeue(t)
-			return r.sendQueued(now)
+			over := r.sendQueued(now) // first, if it is known by now who takes it
+			return append(over, r.refuseLate(now)...)
 		}
 		r.answer(t, a)
 		over := []*request.Ticket{t}
@@ -360,22 +364,6 @@ func (r *Remote) answer(t *request.Ticket, a request.Answer) {
 	if a.Outcome == api.Unknown {
 		r.AddDoubt(t)
 	}
-}
-
-// HandleBounce handles the reply of a process that is not the owner, with the owner that it knows. The request
-// waits again, before all later ones.
-func (r *Remote) HandleBounce(now clock.Now, id uint64, to ownership.Route) {
-	r.update(func() []*request.Ticket {
-		t := r.takeSent(id)
-		if t == nil {
-			return nil
-		}
-		r.pauseOwner(now)
-		r.updateRoute(to)
-		r.requeue(t)
-		over := r.sendQueued(now) // first, if it is known by now who takes it
-		return append(over, r.refuseLate(now)...)
-	})
 }
 
 // pauseOwner pauses requests to an owner that has refused one. mu is held.

@@ -144,11 +144,13 @@ func (w *remoteWorld) pass(d time.Duration) {
 	}
 }
 
-func (w *remoteWorld) answers(e ForwardedRequest, a request.Answer) { w.r.HandleAnswer(w.now, e.ID, a) }
+func (w *remoteWorld) answers(e ForwardedRequest, a request.Answer) {
+	w.r.HandleReply(w.now, e.ID, a, ownership.Route{})
+}
 
 func (w *remoteWorld) bounces(to ownership.Route, es ...ForwardedRequest) {
 	for _, e := range es {
-		w.r.HandleBounce(w.now, e.ID, to)
+		w.r.HandleReply(w.now, e.ID, request.Answer{Elsewhere: true}, to)
 	}
 }
 
@@ -301,7 +303,7 @@ func TestRemoteForsaken(t *testing.T) {
 			if got := x.ticket.GiveUp(); got.Outcome != api.Unknown {
 				t.Errorf("who gives up hears %+v", got)
 			}
-			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].ForwardedRequest, ForwardedRequest{ID: es[i].ID, Cancel: true}) {
+			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].ForwardedRequest, ForwardedRequest{ID: es[i].ID, UID: "run", Cancel: true, Request: request.Request{User: x.ticket.User, Key: x.ticket.Key}}) {
 				t.Errorf("the owner hears %+v, want that request %d is given up", w.sent, es[i].ID)
 			}
 			w.sent = nil

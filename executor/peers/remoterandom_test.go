@@ -141,9 +141,9 @@ func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
 	c.mu.Unlock()
 	switch {
 	case !mine:
-		c.r.HandleBounce(c.now(), e.ID, known)
+		c.r.HandleReply(c.now(), e.ID, request.Answer{Elsewhere: true}, known)
 	default:
-		c.r.HandleAnswer(c.now(), e.ID, a)
+		c.r.HandleReply(c.now(), e.ID, a, ownership.Route{})
 	}
 }
 

@@ -20,7 +20,7 @@ func TestForwardedRequests(t *testing.T) {
 		"unit":    {ID: 7, UID: "a run", Request: request.Request{Query: &request.Query{Claim: request.ClaimID{Shard: 1, Unit: 1 << 40}}}},
 		"user":    {ID: 7, UID: "a run", Request: request.Request{Query: &request.Query{User: "ada", Page: api.Page{Before: "1-2-3", Limit: 4}}}},
 		"find":    {ID: 7, UID: "a run", Request: request.Request{Query: &request.Query{Claim: request.ClaimID{Shard: 1, Slot: 2, Index: 3}}}},
-		"give up": {ID: 7, Cancel: true},
+		"give up": {ID: 7, UID: "a run", Cancel: true, Request: request.Request{User: "ada", Key: "key"}},
 		"no run":  {ID: 7, Request: request.Request{Query: &request.Query{User: "ada"}}},
 	} {
 		if got, ok := decodeRequest(EncodeRequest(e)); !ok || !reflect.DeepEqual(got, e) {

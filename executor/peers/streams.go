@@ -13,7 +13,6 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor/ownership"
-	"salectl/executor/request"
 )
 
 // Config configures links. All but Secure is required.
@@ -31,8 +30,8 @@ type Config struct {
 // Dialer returns the function that makes links to peers.
 func Dialer(c Config) Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale)}
-	return func(ctx context.Context, from, to ownership.Process, receiver LinkReceiver) (Link, error) {
-		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.warn(to.Address, why) }}
+	return func(ctx context.Context, from, to ownership.Process, replies Replies, closed func(error)) (Link, error) {
+		l := &link{replies: replies, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.warn(to.Address, why) }}
 		token := l.token()
 		l.shown.Store(&token)
 		base := api.BaseURL(to.Address)
@@ -42,7 +41,7 @@ func Dialer(c Config) Dial {
 		}
 		conn, err := api.DialStream(ctx, api.StreamConfig{
 			Server: base, Sale: c.Sale, Token: token, Peer: true, TLS: c.TLS(),
-			Received: l.received, Closed: receiver.Closed,
+			Received: l.received, Closed: closed,
 		})
 		if err != nil {
 			if reason := refusal(err); reason != "" {
@@ -61,9 +60,9 @@ func Dialer(c Config) Dial {
 
 // link is the connection to one peer.
 type link struct {
-	conn     *api.StreamConn
-	receiver LinkReceiver
-	token    func() string
+	conn    *api.StreamConn
+	replies Replies
+	token   func() string
 
 	log     *slog.Logger
 	refused func(why string) // logs why the peer refuses
@@ -133,56 +132,5 @@ func (l *link) received(r *streampb.Reply) {
 		l.refused(says.Problem.GetDetail())
 		return
 	}
-	ReceiveReply(r, l.receiver)
+	ReceiveReply(r, l.replies)
 }
-
-// Host accepts the links of peers for the sales of a process. It implements stream.Peers of package
-// httpd/stream.
-type Host struct {
-	Log *slog.Logger
-
-	sales sync.Map // of Process, by name
-}
-
-// Add starts accepting the links of a sale's processes.
-func (h *Host) Add(p Process) { h.sales.Store(p.Sale(), p) }
-
-// Remove stops accepting them.
-func (h *Host) Remove(p Process) { h.sales.Delete(p.Sale()) }
-
-// Accept implements stream.Peers.
-func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request) bool, gone func(error)) {
-	of, ok := h.sales.Load(sale)
-	if !ok {
-		return nil, nil
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	v := of.(Process).Accept(hello.GetPeerId(), hello.GetToId(), &replies{send: send})
-	if v == nil {
-		cancel()
-		return nil, nil
-	}
-	v.Discover(ctx)
-	heard = func(r *streampb.Request) bool {
-		err := ReceiveRequest(r, func(e ForwardedRequest) { v.Serve(ctx, e) }, func(t *ownership.PeerUpdate) { v.Update(ctx, t) })
-		if err != nil {
-			h.Log.Warn("a peer sent an unreadable message", "sale", sale, "peer", hello.GetAddress(), "why", err)
-		}
-		return !v.Over()
-	}
-	return heard, func(error) {
-		cancel()
-		v.Gone()
-	}
-}
-
-// replies sends the replies to a peer's requests.
-type replies struct {
-	send func(*streampb.Reply) error
-}
-
-// Answered implements Replies. It ignores errors: the peer notices the end of its link.
-func (r *replies) Answered(id uint64, a request.Answer) { _ = r.send(EncodeReply(id, a)) }
-
-// Bounced implements Replies.
-func (r *replies) Bounced(id uint64, to ownership.Route) { _ = r.send(EncodeBounce(id, to)) }

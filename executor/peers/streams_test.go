@@ -103,9 +103,7 @@ func (p *pair) shared(addresses map[string]*executor.Executor) bool {
 
 // run serves until the test has ended.
 func run(t testing.TB, e *executor.Executor, l net.Listener) {
-	host := &peers.Host{Log: slog.New(slog.DiscardHandler)}
-	host.Add(e)
-	server := httpd.New(httpd.Config{Sales: []executor.Service{e}, Peers: host, Address: l.Addr().String()})
+	server := httpd.New(httpd.Config{Sales: []executor.Service{e}, Address: l.Addr().String()})
 	ctx, cancel := context.WithCancel(context.Background())
 	owning, release := context.WithCancel(context.Background())
 	served, ended := make(chan error, 1), make(chan error, 1)
@@ -164,37 +162,23 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// deaf is a LinkReceiver that only notes that the link is cut.
-type deaf struct{ closed chan struct{} }
-
-func (deaf) Answered(uint64, executor.Answer) {}
-func (deaf) Bounced(uint64, ownership.Route)  {}
-func (d deaf) Closed(error)                   { close(d.closed) }
-
 // A process that was killed and started again is known to its peers by two ids for a while,
 // and both lead to it. It takes no link that is made to the one before, and goes on
 // answering what comes by the other.
 func TestLinkToTheProcessBefore(t *testing.T) {
 	p := newPair(t)
 	dial := peers.Dialer(linkConfig)
-	before, receiver := p.b.Me(), deaf{make(chan struct{})}
+	before, closed := p.b.Me(), make(chan struct{})
+	ignored := func(uint64, executor.Answer, ownership.Route) {}
 	before.ID = "0123456789abcdef"
-	if _, err := dial(t.Context(), p.a.Me(), before, receiver); err != nil {
+	if _, err := dial(t.Context(), p.a.Me(), before, ignored, func(error) { close(closed) }); err != nil {
 		t.Fatal(err)
 	}
-	<-receiver.closed // the link is not taken
+	<-closed // the link is not taken
 	if a := p.a.Do(t.Context(), executor.Request{User: p.userOf(p.b), Quantity: 1}); a.Outcome != api.Sold {
 		t.Errorf("what goes by the other link: %+v", a)
 	}
 }
-
-// asking is a LinkReceiver of one answer.
-type asking struct {
-	deaf
-	answered chan struct{}
-}
-
-func (h asking) Answered(uint64, executor.Answer) { close(h.answered) }
 
 // TestHelloOfAnOlderLink: the first message of a link that a process has left is read after that
 // of the link that it has made since, which counts as the older one then. What it asks there is
@@ -202,13 +186,14 @@ func (h asking) Answered(uint64, executor.Answer) { close(h.answered) }
 func TestHelloOfAnOlderLink(t *testing.T) {
 	p := newPair(t)
 	dial := peers.Dialer(linkConfig)
-	older := asking{deaf{make(chan struct{})}, make(chan struct{})}
-	l, err := dial(t.Context(), p.a.Me(), p.b.Me(), older)
+	answered := make(chan struct{})
+	answer := func(uint64, executor.Answer, ownership.Route) { close(answered) }
+	l, err := dial(t.Context(), p.a.Me(), p.b.Me(), answer, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Forward(peers.ForwardedRequest{ID: 1 << 63, Request: request.Request{Query: &request.Query{User: p.userOf(p.b)}}})
-	<-older.answered // its first message has been read
+	<-answered // its first message has been read
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	if a := p.a.Do(ctx, executor.Request{User: p.userOf(p.b), Key: "key", Quantity: 1}); a.Outcome != api.Sold {

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"salectl/api"
@@ -20,66 +19,6 @@ type Inbound struct {
 	from string
 	back peers.Replies
 	over atomic.Bool
-
-	mu       sync.Mutex
-	underway map[uint64]*request.Ticket // by id: requests without an answer; nil: not queued yet
-}
-
-// givenUp is the ticket of a request that was given up before it was queued.
-var givenUp = new(request.Ticket)
-
-// Register registers a request that Serve will decide later, so that it can be given up before.
-func (v *Inbound) Register(id uint64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if _, known := v.underway[id]; !known {
-		v.underway[id] = nil
-	}
-}
-
-// end forgets a request that has its answer.
-func (v *Inbound) end(id uint64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.underway, id)
-}
-
-// queued notes the ticket of a request, unless the request has been answered already: then the
-// ticket may be another's by now.
-func (v *Inbound) queued(id uint64, t *request.Ticket) (withdrawn bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	before, ok := v.underway[id]
-	if !ok {
-		return false
-	}
-	v.underway[id] = t
-	return before == givenUp && v.withdraw(id, t)
-}
-
-// giveUp gives up a request. It returns the ticket that has been withdrawn for that; nil: there is none
-// yet, or it is being decided.
-func (v *Inbound) giveUp(id uint64) *request.Ticket {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch t, ok := v.underway[id]; {
-	case !ok || t == givenUp:
-	case t == nil:
-		v.underway[id] = givenUp
-	case v.withdraw(id, t):
-		return t
-	}
-	return nil
-}
-
-// withdraw withdraws a request that is not being decided yet. mu is held, so that the
-// ticket is not given back meanwhile; no other lock is taken under it.
-func (v *Inbound) withdraw(id uint64, t *request.Ticket) bool {
-	if !t.Withdraw() {
-		return false
-	}
-	delete(v.underway, id)
-	return true
 }
 
 // Accept begins to serve a link that the peer with the id from has made to the process with the id to;
@@ -92,7 +31,7 @@ func (m *Machine) Accept(from, to string, back peers.Replies) *Inbound {
 	if to != "" && to != m.me.ID {
 		return nil
 	}
-	fresh := &Inbound{d: &m.Admission, from: from, back: back, underway: make(map[uint64]*request.Ticket)}
+	fresh := &Inbound{d: &m.Admission, from: from, back: back}
 	if before, ok := m.inbound.Swap(from, fresh); ok {
 		before.(*Inbound).over.Store(true)
 	}
@@ -107,35 +46,34 @@ func (v *Inbound) Over() bool { return v.over.Load() }
 // Gone ends the link.
 func (v *Inbound) Gone() { v.d.inbound.CompareAndDelete(v.from, v) }
 
-// Serve decides a forwarded request. If this process owns the shard it is answered, otherwise bounced:
-// a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none, if
-// the peer has made another link since. A request with Cancel has the id of the one that it withdraws,
+// Serve decides a forwarded request. If this process owns the shard it is answered, otherwise it comes back as
+// Elsewhere: a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none,
+// if the peer has made another link since. A request with Cancel has the id of the one that it withdraws,
 // and is answered in place of that or not at all. ctx bounds the reads of the sale's rules.
 func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
-	if e.Cancel {
-		if ticket := v.giveUp(e.ID); ticket != nil {
-			v.back.Answered(e.ID, ticket.WithdrawnAnswer())
-		}
-		return
-	}
-	v.Register(e.ID)
 	d, now := v.d, v.d.clock()
 	t := d.serving.Load()
 	// A process that does not know yet that a sale was begun anew would take what is decided here
 	// for the run before: an entry for one that was not drawn then.
 	if t == nil || e.UID != "" && e.UID != t.uid {
-		v.end(e.ID)
-		v.back.Bounced(e.ID, ownership.Route{})
+		if !e.Cancel {
+			v.back(e.ID, request.Answer{Elsewhere: true}, ownership.Route{})
+		}
 		return
 	}
 	i, ok := e.Home(len(t.shards))
-	reply := func(a request.Answer) {
-		v.end(e.ID)
-		if a.Elsewhere && a.Outcome != api.Unknown {
-			v.back.Bounced(e.ID, t.remotes[i].Route())
-			return
+	if e.Cancel {
+		if ticket := t.remotes[i].Underway.Withdraw(e.User, e.Key, e.ID, &v.over); ticket != nil {
+			v.back(e.ID, ticket.WithdrawnAnswer(), ownership.Route{})
 		}
-		v.back.Answered(e.ID, a)
+		return
+	}
+	reply := func(a request.Answer) {
+		var owner ownership.Route
+		if a.Elsewhere {
+			owner = t.remotes[i].Route()
+		}
+		v.back(e.ID, a, owner)
 	}
 	if !ok {
 		reply(request.Answer{Outcome: api.NoSuchClaim})
@@ -161,9 +99,8 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		reply(a)
 		return
 	}
-	ticket.MarkFromPeer(&v.over)
+	ticket.MarkFromPeer(e.ID, &v.over)
 	ticket.OnAnswer(request.WaiterFunc(func() {
-		v.end(e.ID) // before the ticket may be another's
 		a := ticket.Finish()
 		t.completeAnswer(&a)
 		reply(a)
@@ -176,7 +113,5 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		r := ticket.Received()
 		ticket.Free()
 		reply(t.refuse(s, &r, request.Refusal(refused)))
-	case v.queued(e.ID, ticket):
-		v.back.Answered(e.ID, ticket.WithdrawnAnswer())
 	}
 }

@@ -248,20 +248,15 @@ func (m *Machine) Cut(now clock.Now, id string) {
 	}
 }
 
-// Answered passes on a peer's answer to a forwarded request. It is safe for concurrent use.
-func (m *Machine) Answered(id uint64, a request.Answer) {
-	m.links.Answered.Add(1)
-	if t := m.serving.Load(); t != nil && peers.ShardOf(id) < len(t.remotes) {
-		t.remotes[peers.ShardOf(id)].HandleAnswer(m.clock(), id, a)
+// Replied passes on a peer's answer to a forwarded request, as peers.Replies. It is safe for concurrent use.
+func (m *Machine) Replied(id uint64, a request.Answer, owner ownership.Route) {
+	if a.Elsewhere && a.Outcome != api.Unknown {
+		m.links.Bounced.Add(1)
+	} else {
+		m.links.Answered.Add(1)
 	}
-}
-
-// Bounced passes on that a peer does not own the shard of a forwarded request. It is safe for
-// concurrent use.
-func (m *Machine) Bounced(id uint64, to ownership.Route) {
-	m.links.Bounced.Add(1)
 	if t := m.serving.Load(); t != nil && peers.ShardOf(id) < len(t.remotes) {
-		t.remotes[peers.ShardOf(id)].HandleBounce(m.clock(), id, to)
+		t.remotes[peers.ShardOf(id)].HandleReply(m.clock(), id, a, owner)
 	}
 }
 

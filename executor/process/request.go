@@ -10,32 +10,26 @@ import (
 // Do sets the answer to a request in a, which is zero. It returns when the answer is durable, or when ctx has
 // ended: then with Unknown if a claim may yet be accepted, or a settlement may yet be done.
 func (d *Admission) Do(ctx context.Context, r *request.Request, a *request.Answer) {
-	if ticket, t := d.admit(ctx, d.clock(), r, nil, a); ticket != nil {
-		d.wait(ctx, ticket, t, 0, a)
-	}
+	ticket, t := d.admit(ctx, d.clock(), r, nil, a)
+	d.wait(ctx, ticket, t, 0, a)
 }
 
-// doAgain is Do for a request during which the rules have changed so often already, the last time
-// under the ticket before.
-func (d *Admission) doAgain(ctx context.Context, before *request.Ticket, changed int, a *request.Answer) {
-	if ticket, t := d.admitAgain(ctx, d.clock(), before, nil, a); ticket != nil {
-		d.wait(ctx, ticket, t, changed, a)
-	}
-}
-
-// wait sets in a the answer to a request that was queued.
+// wait sets in a, which is zero, the answer to a request during which the rules have changed so often already.
+// ticket nil means that a is the answer.
 func (d *Admission) wait(ctx context.Context, ticket *request.Ticket, t *session, changed int, a *request.Answer) {
-	switch {
-	case !ticket.Await(ctx):
-		*a = ticket.GiveUp()
-	case ticket.Answer.OtherRules && changed < mostRuleChanges:
-		*a = request.Answer{}
-		d.doAgain(ctx, ticket, changed+1, a)
+	for ; ticket != nil; changed++ {
+		switch {
+		case !ticket.Await(ctx):
+			*a = ticket.GiveUp()
+		case ticket.Answer.OtherRules && changed < mostRuleChanges:
+			ticket, t = d.admitAgain(ctx, d.clock(), ticket, nil, a)
+			continue
+		default:
+			*a = ticket.Finish()
+		}
+		t.completeAnswer(a)
 		return
-	default:
-		*a = ticket.Finish()
 	}
-	t.completeAnswer(a)
 }
 
 // Blocks reports whether a request waits for a store or a node before it is admitted. It is safe for
@@ -92,13 +86,14 @@ func (p *Pending) Repeat() {
 func (p *Pending) DoAgain() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	p.cancel, p.session = cancel, nil // doAgain completes the answer
+	p.cancel, p.session = cancel, nil // wait completes the answer
 	p.state.Store(pendingBlocked)
 	if p.givenUp.Load() {
 		cancel()
 	}
 	var a request.Answer
-	p.m.doAgain(ctx, p.ticket, p.changed, &a)
+	ticket, t := p.m.admitAgain(ctx, p.m.clock(), p.ticket, nil, &a)
+	p.m.wait(ctx, ticket, t, p.changed, &a)
 	p.finish(a)
 }
 

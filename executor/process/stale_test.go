@@ -32,14 +32,16 @@ func (s *steppedProcess) userOf() string {
 // replies counts the replies to a peer's requests.
 type replies struct{ answered, accepted, bounced int }
 
-func (r *replies) Answered(_ uint64, a Answer) {
+func (r *replies) reply(_ uint64, a Answer, _ ownership.Route) {
+	if a.Elsewhere {
+		r.bounced++
+		return
+	}
 	r.answered++
 	if a.Accepted() {
 		r.accepted++
 	}
 }
-
-func (r *replies) Bounced(uint64, ownership.Route) { r.bounced++ }
 
 // serve has the process serve a request of a peer by a link.
 func (s *steppedProcess) serve(serve func(clock.Now, peers.ForwardedRequest), e peers.ForwardedRequest) {
@@ -62,7 +64,7 @@ func TestPeerRequestUnderASpentLease(t *testing.T) {
 		"a settlement": {ID: 2, Request: Request{Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}}},
 	} {
 		var got replies
-		if b.serve(b.p.Accept(a.p.Me().ID, "", &got), e); got != (replies{bounced: 1}) {
+		if b.serve(b.p.Accept(a.p.Me().ID, "", got.reply), e); got != (replies{bounced: 1}) {
 			t.Errorf("%s comes back like this: %+v", what, got)
 		}
 	}
@@ -104,9 +106,9 @@ func TestLinkMadeAgain(t *testing.T) {
 	claim := func(id uint64, user string) peers.ForwardedRequest {
 		return peers.ForwardedRequest{ID: id, Request: Request{User: user, Key: "key", Quantity: 1}}
 	}
-	one := s.p.Accept("peer", "", &before)
+	one := s.p.Accept("peer", "", before.reply)
 	s.serve(one, claim(1, "ann")) // waits: nothing acts before step
-	two := s.p.Accept("peer", "", &after)
+	two := s.p.Accept("peer", "", after.reply)
 	s.serve(one, claim(2, "bob"))
 	s.serve(two, claim(3, "cat"))
 	s.step()

@@ -56,7 +56,7 @@ func (l *steppedLink) dial() {
 		for _, s := range w.processes {
 			if s.p != nil && !s.gone && s.p.Me().ID == l.id {
 				next := &steppedLink{from: l.from, to: s, id: l.id, open: true}
-				next.serve = s.p.Accept(l.from.p.Me().ID, l.id, next)
+				next.serve = s.p.Accept(l.from.p.Me().ID, l.id, next.reply)
 				l.from.links[l.id] = next
 				l.from.input(func() {
 					if next.open {
@@ -130,14 +130,9 @@ func (l *steppedLink) Forward(e peers.ForwardedRequest) bool {
 	})
 }
 
-// Answered is peers.Replies'.
-func (l *steppedLink) Answered(id uint64, a Answer) {
-	l.carry(linkBack, func() { l.from.p.Answered(l.from.now(), id, a) })
-}
-
-// Bounced is peers.Replies'.
-func (l *steppedLink) Bounced(id uint64, to ownership.Route) {
-	l.carry(linkBack, func() { l.from.p.Bounced(l.from.now(), id, to) })
+// reply sends the reply to a forwarded request back.
+func (l *steppedLink) reply(id uint64, a Answer, owner ownership.Route) {
+	l.carry(linkBack, func() { l.from.p.Replied(l.from.now(), id, a, owner) })
 }
 
 // Update is peers.Link's.

@@ -126,10 +126,12 @@ func (t *Ticket) ForRequester(a Answer) Answer {
 	return a
 }
 
-// MarkFromPeer records that a peer has forwarded the request: if this process does not decide it, the peer
+// MarkFromPeer records that a peer has forwarded the request under an id: if this process does not decide it, the peer
 // forwards it to another. Once superseded is true the peer has sent the request again, and this ticket is
 // refused if it is not decided yet. MarkFromPeer is called before the ticket is queued.
-func (t *Ticket) MarkFromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = true, superseded }
+func (t *Ticket) MarkFromPeer(id uint64, superseded *atomic.Bool) {
+	t.ForwardID, t.fromPeer, t.superseded = id, true, superseded
+}
 
 // IsSuperseded reports whether the peer that forwarded the request has sent it again.
 func (t *Ticket) IsSuperseded() bool { return t.superseded != nil && t.superseded.Load() }

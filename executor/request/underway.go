@@ -104,6 +104,19 @@ func (u *Underway) Abandon(t *Ticket) {
 	}
 }
 
+// Withdraw withdraws a claim that a peer has forwarded under an id, and returns its ticket; nil: there is none
+// of the user and key, or it is being decided. superseded is that of Ticket.MarkFromPeer.
+func (u *Underway) Withdraw(user, key string, id uint64, superseded *atomic.Bool) *Ticket {
+	u.mu.Lock() // a ticket is in the table until it may be freed
+	defer u.mu.Unlock()
+	for t := u.newest[requestKey{user, key}]; t != nil; t = t.older {
+		if t.superseded == superseded && t.ForwardID == id && t.Withdraw() {
+			return t
+		}
+	}
+	return nil
+}
+
 // Leave removes a ticket that is in the table.
 func (u *Underway) Leave(t *Ticket) {
 	u.mu.Lock()

@@ -3,6 +3,7 @@ package request
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 )
 
@@ -39,6 +40,35 @@ func TestUnderway(t *testing.T) {
 		}
 		if u.Has(&Request{User: user, Key: "another"}) || int(u.size.Load()) != len(in) {
 			t.Fatalf("another key is under way, or %d of %d are", u.size.Load(), len(in))
+		}
+	}
+}
+
+// TestWithdraw withdraws claims that peers have forwarded: only the one of the id and the link, once, and
+// none that is being decided.
+func TestWithdraw(t *testing.T) {
+	var u Underway
+	var link, other atomic.Bool
+	ticket := func(id uint64, key string) *Ticket {
+		x := &Ticket{Request: Request{User: "ann", Key: key}}
+		x.MarkFromPeer(id, &link)
+		u.enter(x)
+		return x
+	}
+	first, second, taken := ticket(1, "a"), ticket(2, "a"), ticket(3, "b")
+	u.enter(&Ticket{Request: Request{User: "ann", Key: "a"}})
+	taken.Take()
+	for _, c := range []struct {
+		id   uint64
+		key  string
+		link *atomic.Bool
+		want *Ticket
+	}{
+		{1, "a", &other, nil}, {1, "b", &link, nil}, {3, "b", &link, nil}, {0, "a", &link, nil},
+		{1, "a", &link, first}, {1, "a", &link, nil}, {2, "a", &link, second},
+	} {
+		if got := u.Withdraw("ann", c.key, c.id, c.link); got != c.want {
+			t.Errorf("the claim %d of key %s: %+v, want %+v", c.id, c.key, got, c.want)
 		}
 	}
 }

@@ -7,17 +7,15 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
-	"salectl/backends/ledger/payload"
-	"salectl/spec"
 )
 
 // Answers, claims and settlements in the form of a stream's messages.
-// Each conversion has an inverse and loses nothing, so that a process can forward what another
-// one has decided.
+// Each conversion has an inverse, so that a process can forward what another one has decided.
 
 // ToStream puts an answer into m, whose parts are used again. It sets no place.
 func (a *Answer) ToStream(m *streampb.Answer) {
-	m.Outcome, m.Replayed, m.RefundDue, m.OtherRules = string(a.Outcome), a.Replayed, a.RefundDue, a.OtherRules
+	m.Outcome, m.Replayed, m.RefundDue = string(a.Outcome), a.Replayed, a.RefundDue
+	m.OtherRules, m.Elsewhere = a.OtherRules, a.Elsewhere
 	m.Rule, m.Reason, m.Message = a.Rule, a.Reason, a.Message
 	m.OpensAtNs, m.RetryAfterNs = toNs(a.OpensAt), int64(a.RetryAfter)
 	if a.Claim.User == "" {
@@ -34,8 +32,8 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 // AnswerOf returns the answer of a message. It is the inverse of ToStream.
 func AnswerOf(m *streampb.Answer) Answer {
 	return Answer{
-		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: claimsOf(m.GetClaims()), Count: int(m.GetCount()), Next: m.GetNext(),
-		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(),
+		Outcome: api.Outcome(m.GetOutcome()), Claim: claimOf(m.GetClaim()), Claims: claimsOf(m.GetClaims()), Count: int(m.GetCount()), Next: m.GetNext(),
+		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(), Elsewhere: m.GetElsewhere(),
 		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
 		OpensAt: api.TimeOf(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
 	}
@@ -67,24 +65,16 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	}
 }
 
-// ClaimOf returns the claim of a message. It is the inverse of ToStream, but has the packets of the claim's
-// units only.
-func ClaimOf(m *streampb.Claim) Claim {
+// claimOf returns the claim of a message. It is the inverse of ToStream, without what the process that answers
+// adds itself: packets and payloads.
+func claimOf(m *streampb.Claim) Claim {
 	c := Claim{
 		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
 		Units: append([]int64(nil), m.GetUnits()...), At: api.TimeOf(m.GetAtNs()), HeldUntil: api.TimeOf(m.GetHeldUntilNs()),
-		Undelivered: m.GetUndelivered(),
-	}
-	for _, p := range m.GetPayloads() {
-		n := min(len(p.GetNames()), len(p.GetValues())) // another process may send anything
-		c.Payloads = append(c.Payloads, payload.Fields{Columns: p.GetNames()[:n], Values: p.GetValues()[:n]})
 	}
 	if b := m.GetBooks(); b != nil {
 		books := api.BooksOf(b)
 		c.Books = &books
-	}
-	if p := m.GetPackets(); p != nil {
-		c.Packets = spec.SomePackets(p.Currency, int(min(p.Scale, spec.MaxDecimals)), c.Units, p.Amounts)
 	}
 	return c
 }
@@ -102,7 +92,7 @@ func claimsToStream(claims []Claim) (all []*streampb.Claim) {
 // claimsOf is the inverse of claimsToStream.
 func claimsOf(all []*streampb.Claim) (claims []Claim) {
 	for _, m := range all {
-		claims = append(claims, ClaimOf(m))
+		claims = append(claims, claimOf(m))
 	}
 	return claims
 }

@@ -217,7 +217,7 @@ func TestTriedElsewhere(t *testing.T) {
 			}
 			s.Enter(x)
 			if x.MaybeDecided, x.Answer = !test.untried, test.says; test.visits {
-				x.MarkFromPeer(new(atomic.Bool))
+				x.MarkFromPeer(1, new(atomic.Bool))
 			}
 			s.Conclude([]*request.Ticket{x}, s.MayHave)
 			got := x.Answer

@@ -165,16 +165,10 @@ func (p *Process) Accept(from, to string, back peers.Replies) (serve func(now cl
 	}
 }
 
-// Answered passes on a peer's answer to a forwarded request, and Bounced that it does not own the shard.
-func (p *Process) Answered(now clock.Now, id uint64, a request.Answer) {
+// Replied passes on a peer's answer to a forwarded request.
+func (p *Process) Replied(now clock.Now, id uint64, a request.Answer, owner ownership.Route) {
 	p.now = now
-	p.Machine.Answered(id, a)
-}
-
-// Bounced is Answered for a peer that does not own the shard.
-func (p *Process) Bounced(now clock.Now, id uint64, to ownership.Route) {
-	p.now = now
-	p.Machine.Bounced(id, to)
+	p.Machine.Replied(id, a, owner)
 }
 
 // Retire begins what Executor's does. Retired returns its progress.

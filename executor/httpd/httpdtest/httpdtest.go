@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/internal/services/certs"
 )
@@ -25,6 +26,7 @@ type Fake struct {
 	QueryFunc  func(executor.Query) executor.Answer // nil: UserFunc and FindFunc
 	StatusFunc func() executor.Status
 	ReadyFunc  func() error
+	AcceptFunc func(*streampb.Hello, func(*streampb.Reply) error) (func(*streampb.Request) bool, func())
 	At         executor.Place
 }
 
@@ -76,6 +78,13 @@ func (f *Fake) Ready() error {
 		return nil
 	}
 	return f.ReadyFunc()
+}
+
+func (f *Fake) Accept(hello *streampb.Hello, send func(*streampb.Reply) error) (handle func(*streampb.Request) bool, gone func()) {
+	if f.AcceptFunc == nil {
+		return nil, nil
+	}
+	return f.AcceptFunc(hello, send)
 }
 
 // SoldTo returns the answer to a claim that got unit 1.

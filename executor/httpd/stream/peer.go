@@ -10,27 +10,17 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Peers takes streams of other processes of a sale.
-type Peers interface {
-	// Accept takes the stream of a process, or refuses it with handle nil. handle is called with each
-	// message, one after the other, which is the peer's to keep; it ends the stream by returning
-	// false. While the process reads too little of what was sent, handle is not called. gone is called
-	// once, after the last message; its error is nil unless the stream is broken. send sends a
-	// message and never waits: an error means that the stream is over.
-	Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (handle func(*streampb.Request) bool, gone func(error))
-}
-
 var errOver = errors.New("the stream is over")
 
-// link passes the messages of another process on to Peers. The goroutine of the handler uses it.
+// link passes the messages of another process on to the sale. The goroutine of the handler uses it.
 type link struct {
 	*stream
 	grant  access.Grant // of the newest hello
 	handle func(*streampb.Request) bool
-	gone   func(error)
+	gone   func()
 }
 
-// servePeer hands the stream over to Peers when its first message says hello.
+// servePeer hands the stream over to the sale when its first message says hello.
 func (stream *stream) servePeer(body io.Reader) {
 	l := &link{stream: stream, grant: stream.grant}
 	err := stream.receive(body, l.take)
@@ -39,7 +29,7 @@ func (stream *stream) servePeer(body io.Reader) {
 	}
 	stream.end(err)
 	if l.gone != nil {
-		l.gone(err)
+		l.gone()
 	}
 }
 
@@ -57,7 +47,7 @@ func (link *link) take(message []byte, _ time.Duration) bool {
 		link.sendProblem(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
 		return false
 	case link.handle == nil:
-		link.handle, link.gone = link.config.Peers.Accept(link.sale.Sale(), hello.Hello, link.send)
+		link.handle, link.gone = link.sale.Accept(hello.Hello, link.send)
 		return link.handle != nil
 	case ok:
 		link.grant = link.config.Tokens.OfToken(hello.Hello.GetToken())
@@ -70,7 +60,7 @@ func (link *link) take(message []byte, _ time.Duration) bool {
 	return link.handle(r)
 }
 
-// send is what Peers sends with.
+// send is what the sale sends with.
 func (link *link) send(r *streampb.Reply) error {
 	link.mu.Lock()
 	defer link.mu.Unlock()

@@ -18,7 +18,7 @@
 //
 // and only ever moves forward; away and late may be passed over.
 //
-// A peer's link is such a stream in another mode (peer.go): its messages go to Peers, and this package
+// A peer's link is such a stream in another mode (peer.go): its messages go to the sale, and this package
 // only carries them. It shares all but the client's part: client.go, and the requests in flight.
 //
 // Its callers route requests, find the sale, and check that the token permits claims or, for a
@@ -44,10 +44,9 @@ import (
 // DefaultLimit is how many streams of clients may be open at a time, and how many of peers besides.
 const DefaultLimit = 1000
 
-// Config is what a Server needs. All but Peers and Address is required.
+// Config is what a Server needs. All but Address is required.
 type Config struct {
 	Tokens  *access.Tokens
-	Peers   Peers  // nil: streams of peers are refused
 	Limit   int    // of streams of clients that are open at a time, and of those of peers
 	Address string // of this process, for clients; "": unknown
 
@@ -103,9 +102,6 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 		return
 	case !isStream(r.Header["Content-Type"]):
 		wire.BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be "+api.TypeStream+", given once").Write(w)
-		return
-	case FromPeer(r) && server.config.Peers == nil:
-		wire.WriteForbidden(w, "This server takes no streams of other processes of the sale here.")
 		return
 	case server.config.Draining():
 		wire.WriteOutcome(w, api.Draining)
