@@ -17,16 +17,10 @@ type category[K comparable] struct {
 }
 
 // kinds are the kinds of answers, in the order of stacking.
-var kinds = func() (all []category[rehearse.Kind]) {
-	classes := map[rehearse.Kind]string{
-		rehearse.Given: "c1", rehearse.GivenAgain: "c2", rehearse.NoneLeft: "c3",
-		rehearse.AtLimit: "c4", rehearse.Refused: "c5", rehearse.Undecided: "c6",
-	}
-	for _, k := range rehearse.Kinds {
-		all = append(all, category[rehearse.Kind]{k, k.String(), classes[k]})
-	}
-	return all
-}()
+var kinds = []category[rehearse.Kind]{
+	{rehearse.Given, "given", "c1"}, {rehearse.GivenAgain, "given before", "c2"}, {rehearse.NoneLeft, "none left", "c3"},
+	{rehearse.AtLimit, "limit reached", "c4"}, {rehearse.Refused, "refused otherwise", "c5"}, {rehearse.Undecided, "no decision", "c6"},
+}
 
 // seriesOf returns a series of n values for each category among some things, and its index.
 func seriesOf[E any, K comparable](things []E, of []category[K], key func(E) K, n int) (all []series, row map[K]int) {

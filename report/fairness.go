@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"salectl/backends/ledger"
 	"salectl/executor/rehearse"
 	"salectl/report/threshold"
 )
@@ -94,12 +93,12 @@ func byTenth[E any, K comparable](title, things, says string, all []E, of []cate
 // drawFairness shows whether the time of an entry affected who won.
 func (p *Page) drawFairness() (s section, ok bool) {
 	l := p.Ledger
-	if !l.IsDraw() || len(l.claims) == 0 || len(l.claims) == int(l.States[ledger.StateEntered]) {
+	if !l.IsDraw() || !slices.ContainsFunc(l.claims, acceptance.awarded) {
 		return s, false
 	}
 	f := byTenth("Winners by the time of their entries", "entries",
 		"Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. The time of an entry has no effect in a draw: the numbers differ only by chance.",
-		l.claims, []category[bool]{{true, "winners", "c1"}, {false, "others", "c3"}}, func(c acceptance) bool { return c.state != ledger.StateEntered })
+		l.claims, []category[bool]{{true, "winners", "c1"}, {false, "others", "c3"}}, acceptance.awarded)
 	return section{ID: "winners", Title: "Fairness: time of entry against outcome", Figures: []figure{f}}, true
 }
 

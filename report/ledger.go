@@ -17,7 +17,6 @@ type Ledger struct {
 	Phase      string // from the ledger
 	Settings   *pb.Settings
 	Claims     int64
-	States     map[ledger.ClaimState]int64 // number of claims by current state
 
 	claims  []acceptance // sorted by time
 	changes []change     // sorted by time
@@ -39,6 +38,9 @@ type acceptance struct {
 	units  int32
 	state  ledger.ClaimState
 }
+
+// awarded reports whether an entry of a draw has won.
+func (a acceptance) awarded() bool { return a.state != ledger.StateEntered }
 
 // change is the change of the numbers of sold and held units at one time.
 type change struct {
@@ -63,7 +65,7 @@ type buyer struct {
 // settings.
 func NewLedger(sale *ledger.Sale, shards []*ledger.State) *Ledger {
 	l := &Ledger{
-		Generation: sale.Generation(), Phase: sale.Phase(), States: map[ledger.ClaimState]int64{}, spread: map[int64]int64{},
+		Generation: sale.Generation(), Phase: sale.Phase(), spread: map[int64]int64{},
 		shards: make([]shardSums, len(shards)),
 	}
 	var dealt *spec.Packets
@@ -94,7 +96,6 @@ func (l *Ledger) shard(sums *shardSums, s *ledger.State, dealt *spec.Packets) {
 	*sums = shardSums{shards: 1, sold: s.Sold, held: s.Held, available: s.Available, claims: int64(s.Claims())}
 	for i := range s.Claims() {
 		c := s.Claim(i)
-		l.States[c.State]++
 		one := acceptance{us: c.TimeUs, units: int32(len(c.Units)), state: c.State}
 		if dealt != nil {
 			one.amount = dealt.Sum(c.Units...)

@@ -74,7 +74,7 @@ func ParsePosition(text string) (Position, error) {
 	sum := len(b) - 4
 	switch {
 	case err != nil || sum < 1+uidLen || crc32.ChecksumIEEE(b[:sum]) != binary.BigEndian.Uint32(b[sum:]):
-		return Position{}, fmt.Errorf("%w, or it was cut or altered: %.80q", ErrBadPosition, text)
+		return Position{}, fmt.Errorf("%w: it was cut or altered: %.80q", ErrBadPosition, text)
 	case b[0] != positionVersion:
 		return Position{}, fmt.Errorf("%w: it is of version %d, and this program knows version %d", ErrBadPosition, b[0], positionVersion)
 	}

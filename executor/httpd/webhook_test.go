@@ -182,7 +182,7 @@ func TestWebhookIsGuarded(t *testing.T) {
 		status int
 		said   string
 	}{
-		"no signature": {"POST", http.Header{"Authorization": {"Bearer s3cret"}}, 400, `"detail":"webhook-id: missing; `},
+		"no signature": {"POST", http.Header{"Authorization": {"Bearer s3cret"}}, 400, `"detail":"webhook-id: must be given once; `},
 		"a look":       {"GET", nil, 405, "This path takes POST."},
 		"a wrong one": {"POST", http.Header{"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {fmt.Sprint(noon.Unix())}, "Webhook-Signature": {"v1,AAAA"}}, 403,
 			`"detail":"webhook-signature: no signature is by a key`},

@@ -158,9 +158,8 @@ func (m *Machine) reset() {
 		return
 	}
 	m.era++
-	interval, timeout := m.schedule.interval, m.schedule.timeout
-	m.schedule = newSchedule(m.schedule.jitter)
-	m.schedule.interval, m.schedule.timeout = interval, timeout
+	clear(m.schedule.watches)
+	m.schedule.turns = [ranks]turns{}
 }
 
 // start returns attempts for the watches that are due, up to maxAsks under way.

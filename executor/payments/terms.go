@@ -108,15 +108,9 @@ func parseKeys(text string) ([][]byte, error) {
 	var keys [][]byte
 	for i, word := range strings.Fields(text) {
 		encoded, is := strings.CutPrefix(word, keyPrefix)
-		if !is {
-			return nil, fmt.Errorf("key %d does not begin with %s", i+1, keyPrefix)
-		}
 		key, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
-		if err != nil {
-			return nil, fmt.Errorf("key %d is no base64 behind %s", i+1, keyPrefix)
-		}
-		if len(key) < minKey || len(key) > maxKey {
-			return nil, fmt.Errorf("key %d has %d bytes; keys have %d to %d", i+1, len(key), minKey, maxKey)
+		if !is || err != nil || len(key) < minKey || len(key) > maxKey {
+			return nil, fmt.Errorf("key %d is not %s with %d to %d bytes in base64", i+1, keyPrefix, minKey, maxKey)
 		}
 		keys = append(keys, key)
 	}

@@ -125,15 +125,12 @@ func (w *Webhook) current() (*webhook, error) {
 func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
 	values := make(map[string]string)
 	for _, name := range []string{headerID, headerTimestamp, headerSignature} {
-		switch found := header.Values(name); {
-		case len(found) == 0 || found[0] == "":
-			return &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s: missing; a message has the headers %s, %s and %s",
+		found := header.Values(name)
+		if len(found) != 1 || found[0] == "" {
+			return &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s: must be given once; a message has the headers %s, %s and %s",
 				name, headerID, headerTimestamp, headerSignature)}
-		case len(found) > 1:
-			return &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s: given %d times", name, len(found))}
-		default:
-			values[name] = found[0]
 		}
+		values[name] = found[0]
 	}
 	seconds, err := strconv.ParseInt(values[headerTimestamp], 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {

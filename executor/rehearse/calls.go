@@ -56,13 +56,6 @@ const (
 	Undecided              // undecided or unknown: an error to the client
 )
 
-// Kinds lists all kinds.
-var Kinds = []Kind{Given, GivenAgain, NoneLeft, AtLimit, Refused, Undecided}
-
-func (k Kind) String() string {
-	return [...]string{"given", "given before", "none left", "limit reached", "refused otherwise", "no decision"}[k]
-}
-
 // KindOf returns the kind of an outcome of Report.Outcomes.
 func KindOf(outcome string) Kind {
 	o := api.Outcome(outcome)

@@ -46,11 +46,11 @@ type follower struct {
 	sent    time.Duration // monotonic: time of the last write
 	trouble error         // error of the last attempt to read the ledger; nil: none
 
-	lag lagMeter
-
 	writing sync.Mutex // guards the fields below and the write deadline
 	until   time.Time  // deadline of writes while the server shuts down; zero: it does not
 	closed  bool
+	unsent  time.Time // time of the oldest unsent data; zero: all is sent
+	lastLag time.Duration
 }
 
 // beat sends a comment if nothing else is sent for Heartbeat. It ends a follower whose token is no
@@ -99,7 +99,7 @@ func (follower *follower) take(b *feed.Batch) error {
 	if b.TimeUs != 0 {
 		read = time.UnixMicro(b.TimeUs)
 	}
-	follower.lag.behind(read)
+	follower.behind(read)
 	for i := range b.Events {
 		if err := follower.event(&b.Events[i]); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (follower *follower) take(b *feed.Batch) error {
 	if err := follower.flush(); err != nil {
 		return err
 	}
-	follower.lag.caughtUp(read, follower.server.config.Clock().Wall)
+	follower.caughtUp(read, follower.server.config.Clock().Wall)
 	return nil
 }
 
@@ -162,9 +162,9 @@ func (follower *follower) troubled(err error) {
 	text := "the ledger can be read again"
 	if now := follower.server.config.Clock().Wall; err != nil {
 		text = "the ledger cannot be read, retrying"
-		follower.lag.behind(now)
+		follower.behind(now)
 	} else {
-		follower.lag.caughtUp(now, now)
+		follower.caughtUp(now, now)
 	}
 	if follower.begun && follower.comment(text) != nil {
 		follower.end(nil)
@@ -257,36 +257,29 @@ func (follower *follower) close() {
 	follower.closed = true
 }
 
-// lagMeter measures how far a follower is behind the ledger.
-type lagMeter struct {
-	mu    sync.Mutex // guards the fields below
-	since time.Time  // time of the oldest unsent data; zero: all is sent
-	last  time.Duration
-}
-
 // behind records that data with the time since waits to be sent.
-func (meter *lagMeter) behind(since time.Time) {
-	meter.mu.Lock()
-	defer meter.mu.Unlock()
-	if meter.since.IsZero() || since.Before(meter.since) {
-		meter.since = since
+func (follower *follower) behind(since time.Time) {
+	follower.writing.Lock()
+	defer follower.writing.Unlock()
+	if follower.unsent.IsZero() || since.Before(follower.unsent) {
+		follower.unsent = since
 	}
 }
 
 // caughtUp records that all data is sent; newest is the time of the newest.
-func (meter *lagMeter) caughtUp(newest, now time.Time) {
-	meter.mu.Lock()
-	defer meter.mu.Unlock()
-	meter.since, meter.last = time.Time{}, max(0, now.Sub(newest))
+func (follower *follower) caughtUp(newest, now time.Time) {
+	follower.writing.Lock()
+	defer follower.writing.Unlock()
+	follower.unsent, follower.lastLag = time.Time{}, max(0, now.Sub(newest))
 }
 
 // lag returns the age of the oldest data that waits to be sent. If none waits, it returns the age
 // that the newest data had when it was sent.
-func (meter *lagMeter) lag(now time.Time) time.Duration {
-	meter.mu.Lock()
-	defer meter.mu.Unlock()
-	if !meter.since.IsZero() {
-		return max(0, now.Sub(meter.since))
+func (follower *follower) lag(now time.Time) time.Duration {
+	follower.writing.Lock()
+	defer follower.writing.Unlock()
+	if !follower.unsent.IsZero() {
+		return max(0, now.Sub(follower.unsent))
 	}
-	return meter.last
+	return follower.lastLag
 }

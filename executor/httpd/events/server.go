@@ -173,7 +173,7 @@ func (server *Server) Lag(sale *Sale) (followers int, lag time.Duration) {
 	for f := range server.open {
 		if f.sale == sale {
 			followers++
-			lag = max(lag, f.lag.lag(server.config.Clock().Wall))
+			lag = max(lag, f.lag(server.config.Clock().Wall))
 		}
 	}
 	return followers, lag
