@@ -36,9 +36,9 @@ func troubled(owner string) *current.Status {
 			Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		},
 		Shards: []current.ShardStatus{
-			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
+			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Totals: ledger.Totals{Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10}},
 			{Shard: 1, Error: "region server rs1:16020 does not answer"},
-			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
+			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Totals: ledger.Totals{Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10}},
 		},
 		Nodes: []current.NodeStatus{
 			{Name: "a:1", Up: true, Leases: 3, ClockOffSeconds: 1.25},

@@ -55,13 +55,7 @@ type ShardStatus struct {
 	Owner            string  `json:"owner"`
 	LeaseLeftSeconds float64 `json:"leaseLeftSeconds"` // 0: no process has the lease
 	Slot             uint64  `json:"slot"`
-	Epoch            uint64  `json:"epoch"`
-	Generation       uint64  `json:"generation"`
-	Phase            string  `json:"phase"` // by its log alone, which has no hours
-	Limit            int64   `json:"limit"`
-	Available        int64   `json:"available"`
-	Held             int64   `json:"held"`
-	Sold             int64   `json:"sold"`
+	ledger.Totals            // whose phase is by its log alone, which has no hours
 	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead if the ledger cannot be read
 	// List is the state of the shard's list, nil unless the engine is redis.
 	List *ListStatus `json:"list,omitempty"`
@@ -234,8 +228,7 @@ func newShardStatus(actual *planner.Actual, i int) ShardStatus {
 	case s.LeaseLeftSeconds == 0:
 		s.Owner = h.Owner
 	}
-	s.Slot, s.Epoch, s.Generation, s.Phase = h.Slot, h.Epoch, h.Generation, h.Phase
-	s.Limit, s.Available, s.Held, s.Sold = h.Limit, h.Available, h.Held, h.Sold
+	s.Slot, s.Totals = h.Slot, h.Totals
 	return s
 }
 
