@@ -83,20 +83,15 @@ func (s *ShardStatus) Stalled() bool { return s.Server != nil && s.Server.State 
 
 // NodeStatus is one lock node.
 type NodeStatus struct {
-	Name string `json:"name"`
-	Up   bool   `json:"up"`
+	// Node is the node as read here, without Since. Up also reports a node that is unfit.
+	api.Node
 	// ClockOffSeconds is this host's lead over the node's clock.
 	ClockOffSeconds float64 `json:"clockOffSeconds"`
 	Leases          int     `json:"leases"` // number of leases of this sale
-	// Abstaining reports that the node lost its memory and does not vote before VotesFrom, RFC
-	// 3339.
-	Abstaining bool   `json:"abstaining,omitempty"`
-	VotesFrom  string `json:"votesFrom,omitempty"`
 	// Unmarked reports that the node lacks the sale's marker: it abstains from the first
 	// request for a lease on.
 	Unmarked bool   `json:"unmarked,omitempty"`
 	Unfit    string `json:"unfit,omitempty"` // why the node is unfit
-	Error    string `json:"error,omitempty"`
 	// Server is the node as seen by the queried process, nil if unknown; see Status.Server.
 	Server *api.Node `json:"server,omitempty"`
 }
@@ -259,12 +254,12 @@ func nodeStatuses(a *planner.Actual, live bool) []NodeStatus {
 
 func newNodeStatus(n planner.NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
-		return NodeStatus{Name: n.Name, Error: planner.ShortNodeError(n.Name, n.Err)}
+		return NodeStatus{Node: api.Node{Name: n.Name, Error: planner.ShortNodeError(n.Name, n.Err)}}
 	}
-	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
+	s := NodeStatus{Node: api.Node{Name: n.Name, Up: true}, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
 	switch n.MarkerState() {
 	case planner.MarkerAbstaining:
-		s.Abstaining, s.VotesFrom = true, planner.TimeText(n.Marker.VotesFrom)
+		s.VotesFrom = n.Marker.VotesFrom.UTC()
 	case planner.MarkerMissing:
 		s.Unmarked = live
 	}

@@ -3,7 +3,7 @@
 import { areas, bar, lines } from "./charts.js";
 import { follow } from "./follow.js";
 import { shards } from "./shards.js";
-import { away, clock, count, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
+import { clock, count, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
 
 const remembered = 5 * 60 * 1000;
 const byId = (id) => document.getElementById(id);
@@ -80,7 +80,7 @@ function banners() {
     const s = snapshot;
     const stalled = !s.away && s.sale.phase === "stalled";
     const why = s.unready && `this process is not ready since ${clock(new Date(s.unready.since))}: ${s.unready.why}.`;
-    if (s.away) all.push(["bad", `The state of the whole sale is unknown here since ${clock(new Date(s.away.since))}: ${away(s.away.why)}.`]);
+    if (s.away) all.push(["bad", `The state of the whole sale is unknown here since ${clock(new Date(s.away.since))}.`]);
     if (stalled) all.push(["bad", `The sale is open, but no claim can be sold${why ? `: ${why}` : "."}`]);
     else if (why) all.push([s.away ? "bad" : "warn", why[0].toUpperCase() + why.slice(1)]);
     for (const p of s.sale.problems || []) {
