@@ -25,6 +25,8 @@ type Share struct {
 	Assigned int    `json:"assigned"` // assigned to the process
 	// HasTakers reports whether another reachable process may own shards.
 	HasTakers bool `json:"takers"`
+	// Unready is why the process cannot answer for every shard of the sale; "": it can.
+	Unready string `json:"unready,omitempty"`
 }
 
 // Share queries the share of the process at the first server, an admin address. Errors are

@@ -233,7 +233,7 @@ type Lists struct {
 type Node struct {
 	Name  string    `json:"name,omitempty"`
 	Up    bool      `json:"up"`
-	Since time.Time `json:"since"` // begin of the state Up
+	Since time.Time `json:"since,omitzero"` // begin of the state Up
 	Error string    `json:"error,omitempty"`
 	// VotesFrom is set while the node abstains, because it lost its memory.
 	VotesFrom time.Time `json:"votesFrom,omitzero"`

@@ -51,8 +51,7 @@ func (p *program) drainCommand() *urfave.Command {
 // drainReply is the output of drain --json.
 type drainReply struct {
 	api.Share
-	Done    bool   `json:"done"`
-	Unready string `json:"unready,omitempty"` // why it cannot forward all requests
+	Done bool `json:"done"`
 }
 
 func (p *program) drain(ctx context.Context, o drainOptions) error {
@@ -93,24 +92,24 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 		return err
 	}
 	err = ask(func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
+	var doneAt time.Time
 	for said, lastAt := -1, time.Now(); err == nil; err = ask(process.Share) {
 		done := share.Shards == 0
 		if undo {
 			done = share.Shards >= share.Assigned
+		}
+		if done && doneAt.IsZero() {
+			doneAt = time.Now()
 		}
 		switch {
 		case share.State == api.ProcessDraining:
 			return &planner.Refusal{Reason: process.server.Host + " is shutting down"}
 		case (share.State == api.ProcessStandby) == undo:
 			return &planner.Refusal{Reason: fmt.Sprintf("another operator has meanwhile set %s to %s", process.server.Host, share.State)}
-		case done:
-			unready := ""
-			if !undo {
-				unready = process.unready(ctx)
-			}
-			p.drained(process, share, undo, unready)
+		case done && (undo || share.Unready == "" || time.Since(doneAt) > passesWithin):
+			p.drained(process, share, undo)
 			return nil
-		case share.Shards != said && (said < 0 || time.Since(lastAt) > time.Second):
+		case !done && share.Shards != said && (said < 0 || time.Since(lastAt) > time.Second):
 			p.say("%s", drainText(share, undo, process.server.Host))
 			said, lastAt = share.Shards, time.Now()
 		}
@@ -119,9 +118,13 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 			break
 		}
 	}
+	if ctx.Err() != nil && !doneAt.IsZero() {
+		p.drained(process, share, undo)
+		return nil
+	}
 	if share.Sale != "" && ctx.Err() != nil {
 		if process.json {
-			p.emit(drainReply{share, false, ""})
+			p.emit(drainReply{share, false})
 		}
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.server.Host))
 		if !undo && !share.HasTakers {
@@ -158,34 +161,15 @@ func (p *program) patiently(ctx context.Context, process *connection, ask func(c
 // requests: their new owners notify it within milliseconds.
 const passesWithin = 2 * time.Second
 
-// unready returns why a process cannot answer for every shard of a sale, "" if it can.
-func (s *connection) unready(ctx context.Context) (why string) {
-	for began := time.Now(); ; {
-		ready, err := s.Ready(ctx)
-		if err != nil {
-			return s.explain(err).Error()
-		}
-		why = ""
-		for _, is := range ready.Sales {
-			if is.Sale == s.sale && !is.Ready {
-				why = is.Reason
-			}
-		}
-		if why == "" || time.Since(began) > passesWithin || api.Sleep(ctx, operatingEvery) != nil {
-			return why
-		}
-	}
-}
-
-// drained reports a completed drain; unready is why the process cannot forward all requests.
-func (p *program) drained(process *connection, share api.Share, undo bool, unready string) {
+// drained reports a completed drain.
+func (p *program) drained(process *connection, share api.Share, undo bool) {
 	switch {
 	case process.json:
-		p.emit(drainReply{share, true, unready})
+		p.emit(drainReply{share, true})
 	case undo:
 		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.server.Host, count(int64(share.Shards), "shard"))
-	case unready != "":
-		fmt.Fprintf(p.out, "%s: %s owns no shard, but cannot forward all requests: %s\n", share.Sale, process.server.Host, unready)
+	case share.Unready != "":
+		fmt.Fprintf(p.out, "%s: %s owns no shard, but cannot forward all requests: %s\n", share.Sale, process.server.Host, share.Unready)
 	default:
 		fmt.Fprintf(p.out, "%s: %s owns no shard and forwards all requests.\n", share.Sale, process.server.Host)
 	}

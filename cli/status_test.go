@@ -36,14 +36,14 @@ func troubled(owner string) *current.Status {
 			Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		},
 		Shards: []current.ShardStatus{
-			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
+			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Totals: ledger.Totals{Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10}},
 			{Shard: 1, Error: "region server rs1:16020 does not answer"},
-			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
+			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Totals: ledger.Totals{Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10}},
 		},
 		Nodes: []current.NodeStatus{
-			{Name: "a:1", Up: true, Leases: 3, ClockOffSeconds: 1.25},
-			{Name: "b:1", Error: "connection refused"},
-			{Name: "c:1", Up: true, Abstaining: true, VotesFrom: "2026-11-11T12:00:10.123Z"},
+			{Node: api.Node{Name: "a:1", Up: true}, Leases: 3, ClockOffSeconds: 1.25},
+			{Node: api.Node{Name: "b:1", Error: "connection refused"}},
+			{Node: api.Node{Name: "c:1", Up: true, VotesFrom: time.Date(2026, 11, 11, 12, 0, 10, 123e6, time.UTC)}},
 		},
 		Voting: 1, Majority: 2,
 		Warnings: []string{"1 of 3 shards cannot be read (1): their users cannot buy, and the totals exclude them"},
@@ -216,16 +216,16 @@ func TestNodeStates(t *testing.T) {
 	const at = "2026-11-11T12:00:00.5Z"
 	since, _ := time.Parse(time.RFC3339, at)
 	for want, n := range map[string]current.NodeStatus{
-		"up":                  {Up: true},
-		"down now: no answer": {Error: "no answer"},
-		"down since 2026-11-11T12:00:00Z: no answer": {Error: "no answer", Server: &api.Node{Since: since}},
+		"up":                  {Node: api.Node{Up: true}},
+		"down now: no answer": {Node: api.Node{Error: "no answer"}},
+		"down since 2026-11-11T12:00:00Z: no answer": {Node: api.Node{Error: "no answer"}, Server: &api.Node{Since: since}},
 		"down from here: no answer; the server reaches it": {
-			Error: "no answer", Server: &api.Node{Up: true, Since: since}},
+			Node: api.Node{Error: "no answer"}, Server: &api.Node{Up: true, Since: since}},
 		"up from here; the server does not reach it since 2026-11-11T12:00:00Z: refused": {
-			Up: true, Server: &api.Node{Since: since, Error: "refused"}},
-		"up, but misconfigured: It evicts.":                                        {Up: true, Unfit: "It evicts."},
-		"up, but without the sale's marker: it will abstain before it votes":       {Up: true, Unmarked: true},
-		"abstains until 2026-11-11T12:00:00Z: it was restarted or lost its memory": {Up: true, Abstaining: true, VotesFrom: at},
+			Node: api.Node{Up: true}, Server: &api.Node{Since: since, Error: "refused"}},
+		"up, but misconfigured: It evicts.":                                        {Node: api.Node{Up: true}, Unfit: "It evicts."},
+		"up, but without the sale's marker: it will abstain before it votes":       {Node: api.Node{Up: true}, Unmarked: true},
+		"abstains until 2026-11-11T12:00:00Z: it was restarted or lost its memory": {Node: api.Node{Up: true, VotesFrom: since}},
 	} {
 		if got := nodeState(n); got != want {
 			t.Errorf("%+v: %q, want %q", n, got, want)
@@ -424,7 +424,7 @@ func TestHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &current.Status{
-				Brief: current.Brief{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}}, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []current.NodeStatus{{Name: "embedded", Up: true}},
+				Brief: current.Brief{SaleSummary: api.SaleSummary{Phase: ledger.PhaseOpen}}, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []current.NodeStatus{{Node: api.Node{Name: "embedded", Up: true}}},
 				Shards: []current.ShardStatus{{Shard: 0, Owner: "here:1", LeaseLeftSeconds: 2}, {Shard: 1, Owner: "here:1", LeaseLeftSeconds: 2}},
 			}
 			test.change(s)

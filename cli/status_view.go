@@ -70,7 +70,7 @@ func nodeState(n current.NodeStatus) string {
 		return "down" + since(seen.Since) + because(n.Error)
 	case n.Unfit != "":
 		return "up, but misconfigured" + because(n.Unfit)
-	case n.Abstaining:
+	case !n.VotesFrom.IsZero():
 		return "abstains until " + clockText(n.VotesFrom) + ": it was restarted or lost its memory"
 	case seen != nil && !seen.Up:
 		return "up from here; the server does not reach it" + since(seen.Since) + because(seen.Error)
@@ -84,7 +84,7 @@ func since(at time.Time) string {
 	if at.IsZero() {
 		return " now"
 	}
-	return " since " + clockText(timeText(at))
+	return " since " + clockText(at)
 }
 
 func because(why string) string {
@@ -95,13 +95,7 @@ func because(why string) string {
 }
 
 // clockText formats a time to the second.
-func clockText(rfc3339 string) string {
-	t, err := time.Parse(time.RFC3339, rfc3339)
-	if err != nil {
-		return rfc3339
-	}
-	return t.UTC().Format(time.RFC3339)
-}
+func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // served describes which processes serve the sale. If too few lock nodes answer, a warning
 // reports it.

@@ -121,7 +121,7 @@ func (p *program) watchLines(ctx context.Context, o statusOptions, sales []spec.
 			last[r.sale] = key
 			if !o.json {
 				p.gap()
-				fmt.Fprintf(p.out, "%s\n%s", clockText(timeText(r.at)), p.readingText(r, sales[r.sale], o.all))
+				fmt.Fprintf(p.out, "%s\n%s", clockText(r.at), p.readingText(r, sales[r.sale], o.all))
 				continue
 			}
 			if r.view != nil {
@@ -155,7 +155,7 @@ func (p *program) watchScreen(ctx context.Context, o statusOptions, sales []spec
 				if i > 0 {
 					fmt.Fprintln(p.out)
 				}
-				fmt.Fprintf(p.out, "%s\n%s", clockText(timeText(r.at)), p.readingText(r, sales[i], o.all))
+				fmt.Fprintf(p.out, "%s\n%s", clockText(r.at), p.readingText(r, sales[i], o.all))
 			}
 			return nil
 		case r := <-readings:
@@ -170,7 +170,7 @@ func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) 
 	c := p.colours(p.out)
 	var b strings.Builder
 	now := time.Now()
-	fmt.Fprintf(&b, "%s\n", c.Dim(fmt.Sprintf("Every %s: salectl status, %s; Ctrl-C ends it", o.interval, clockText(timeText(now)))))
+	fmt.Fprintf(&b, "%s\n", c.Dim(fmt.Sprintf("Every %s: salectl status, %s; Ctrl-C ends it", o.interval, clockText(now))))
 	for i, r := range last {
 		b.WriteString("\n")
 		b.WriteString(p.readingText(r, sales[i], o.all))

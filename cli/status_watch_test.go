@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/planner/current"
 )
 
@@ -15,7 +16,7 @@ func TestWhatIsNewToAWatcher(t *testing.T) {
 	read := func(change func(*reading)) string {
 		r := reading{at: time.Unix(1, 0), view: &saleStatus{
 			Status: &current.Status{
-				Shards: []current.ShardStatus{{LeaseLeftSeconds: 2.5, Sold: 3, Server: &api.Shard{Load: load(10)}}}, Nodes: []current.NodeStatus{{Up: true}},
+				Shards: []current.ShardStatus{{LeaseLeftSeconds: 2.5, Totals: ledger.Totals{Sold: 3}, Server: &api.Shard{Load: load(10)}}}, Nodes: []current.NodeStatus{{Node: api.Node{Up: true}}},
 			},
 			ReadAt:    "2026-11-11T12:00:00Z",
 			Processes: []api.Process{{Requests: load(10), Forwarded: load(5)}},

@@ -67,8 +67,5 @@ type (
 	Stall       = shard.Stall
 )
 
-// What is known of lock nodes, processes and the owners of shards.
-type (
-	NodeStatus = ownership.NodeStatus
-	Traffic    = ownership.Traffic
-)
+// NodeStatus is what is known of a lock node.
+type NodeStatus = ownership.NodeStatus

@@ -88,8 +88,12 @@ const (
 	Delete = "delete"
 )
 
-// Field is one attribute as text.
-type Field struct{ Name, Before, After string }
+// Field is one attribute as text; "" means absent.
+type Field struct {
+	Name   string `json:"name"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
 
 // Fields returns the attributes that an action sets, changes or removes, in a fixed order.
 func (a Action) Fields() []Field {

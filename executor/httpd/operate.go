@@ -43,6 +43,7 @@ func (server *Server) drain(w http.ResponseWriter, r *http.Request, t target) {
 		p.Write(w)
 		return
 	}
+	share.Unready = server.unready(t.sale)
 	wire.WriteJSON(w, http.StatusOK, share)
 }
 

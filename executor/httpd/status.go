@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"gopkg.in/yaml.v3"
@@ -52,27 +51,23 @@ func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
 
 // getReady returns 200 only while every sale can sell on every shard, except those that have ended.
 func (server *Server) getReady(w http.ResponseWriter, _ *http.Request, _ target) {
-	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(server.sales()))}
-	say := func(name, why string, over bool) {
-		one := api.SaleReadiness{Sale: name, Ready: why == "", Reason: why}
-		view.Ready = view.Ready && (one.Ready || over)
-		view.Sales = append(view.Sales, one)
-	}
 	sales, unserved := server.sales(), *server.unserved.Load()
-	for name, sale := range sales {
-		why := server.unready(sale)
-		over := ledger.Over(sale.Status().Phase) && !server.goingDown()
-		if lack, declared := unserved[name]; over && declared { // another run of the sale
-			why, over = lack.Why, lack.Over
+	names := slices.AppendSeq(slices.Collect(maps.Keys(sales)), maps.Keys(unserved))
+	slices.Sort(names)
+	names = slices.Compact(names)
+	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(names))}
+	for _, name := range names {
+		sale, why, over := sales[name], unserved[name].Why, unserved[name].Over
+		if sale != nil {
+			_, another := unserved[name] // another run of the sale is declared
+			ended := ledger.Over(sale.Status().Phase) && !server.goingDown()
+			if !ended || !another {
+				why, over = server.unready(sale), ended
+			}
 		}
-		say(name, why, over)
+		view.Ready = view.Ready && (why == "" || over)
+		view.Sales = append(view.Sales, api.SaleReadiness{Sale: name, Ready: why == "", Reason: why})
 	}
-	for name, lack := range unserved {
-		if sales[name] == nil {
-			say(name, lack.Why, lack.Over)
-		}
-	}
-	slices.SortFunc(view.Sales, func(a, b api.SaleReadiness) int { return strings.Compare(a.Sale, b.Sale) })
 	status := http.StatusOK
 	if !view.Ready {
 		status = http.StatusServiceUnavailable

@@ -30,9 +30,8 @@ func (sale *sale) operations(status *executor.Status, admin bool) *api.Known {
 		Processes: status.Processes, Moves: status.Moves,
 	}
 	for _, n := range status.Nodes {
-		view.Nodes = append(view.Nodes, api.Node{
-			Name: private(n.Name), Up: n.Up, Since: displayTime(n.Since), Error: private(n.Error), VotesFrom: n.VotesFrom.UTC(),
-		})
+		n.Name, n.Error, n.Since, n.VotesFrom = private(n.Name), private(n.Error), displayTime(n.Since), n.VotesFrom.UTC()
+		view.Nodes = append(view.Nodes, n.Node)
 	}
 	busy := busyShards(status.Shards)
 	for i, shard := range status.Shards {

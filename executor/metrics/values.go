@@ -119,7 +119,7 @@ func (r *reading) sale(to sink) {
 		to.time("salectl_sale_closes_timestamp_seconds", "Time when the sale ends; no value without closesAt.", l.ClosesAt)
 	}
 	// A shard that no peer reports as its own may be served by a process that this one does not reach.
-	if r.view.Outcome == "" && !slices.Contains(h.Held, false) {
+	if r.view.Outcome == "" && !slices.Contains(h.Owners, "") {
 		r.units(to)
 	}
 }

@@ -747,7 +747,7 @@ func TestShareIsGivenUp(t *testing.T) {
 				if n := len(h.owns()); (n == 0) != strings.Contains(c.givesUp, name) {
 					t.Errorf("%s owns %d", name, n)
 				}
-				for _, m := range h.o.handover.moving(h.here()) {
+				for _, m := range h.o.handover.moving(h.here(), h.o.handover.owners(h.here())) {
 					if m.Stage == api.MoveDue {
 						t.Errorf("%s tells of a move that nobody is about to begin: %+v", name, m)
 					}

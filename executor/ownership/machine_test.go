@@ -138,7 +138,7 @@ func TestOwnerIsAStandby(t *testing.T) {
 	if got := w.holders(); len(got) != 0 || w.starts != 1 || len(w.opened) != 0 {
 		t.Errorf("leases %v, %d starts, opened %v", got, w.starts, w.opened)
 	}
-	if m := w.o.handover.processes(w.now); len(m) != 1 || m[0].State != api.ProcessStandby || !m[0].Self {
+	if m := w.o.handover.processes(w.now, w.o.handover.owners(w.now)); len(m) != 1 || m[0].State != api.ProcessStandby || !m[0].Self {
 		t.Errorf("members %+v", m)
 	}
 	if a := w.o.Absent(); a.Outcome != api.Standby {
@@ -373,7 +373,7 @@ func TestOwnerClockGoesWrong(t *testing.T) {
 	}
 	w.end()
 	w.run()
-	if m := w.o.handover.processes(w.now); len(m) != 1 || m[0].State != api.ProcessUnable {
+	if m := w.o.handover.processes(w.now, w.o.handover.owners(w.now)); len(m) != 1 || m[0].State != api.ProcessUnable {
 		t.Errorf("members %+v", m)
 	}
 	w.pass(restAfter / 2)

@@ -24,20 +24,21 @@ type Status struct {
 	Locks      quorum.Stats
 	Processes  []api.Process // by address
 	Moves      []api.Move
-	Held       []bool // by shard: a reachable process reports to own it
-	Idle       string // reason why no process may own the shards without owner; "": one may
+	Owners     []string // by shard: id of the reachable process that reports to own it; "": none does
+	Idle       string   // reason why no process may own the shards without owner; "": one may
 }
 
 // Status returns the state of this process.
 func (m *Machine) Status(now clock.Now) Status {
+	owners := m.handover.owners(now)
 	s := Status{
 		Nodes: m.nodes.Status(), Logged: m.log.logged(), Missing: m.log.missing, Seen: m.log.seen, Unread: m.log.readErr, ClockOff: m.clock.off, NoMajority: m.silent,
-		Locks: m.locks, Processes: m.handover.processes(now), Moves: m.handover.moving(now), Held: m.handover.held(now),
+		Locks: m.locks, Processes: m.handover.processes(now, owners), Moves: m.handover.moving(now, owners), Owners: owners,
 	}
 	if m.handover.leases != nil {
 		s.Locks = s.Locks.Plus(m.handover.leases.Stats())
 	}
-	if slices.Contains(s.Held, false) {
+	if slices.Contains(owners, "") {
 		s.Idle = m.assignment.idle()
 	}
 	return s
@@ -101,16 +102,23 @@ func (a *assignment) idle() string {
 	return fmt.Sprintf("all %d processes are on standby", standby)
 }
 
-// processes returns the known processes of the sale.
-func (h *handover) processes(now clock.Now) (all []api.Process) {
-	owns, assigned := make(map[string]int), make(map[string]int)
-	for i := range h.all {
-		assigned[h.assignment.desired[i]]++
-		if h.all[i].stage == owned {
-			owns[h.cfg.ID]++
-		} else if id := h.peers.ownerOf(now, i); id != "" {
-			owns[id]++
+// owners returns, by shard, the id of the reachable process that is known to own it, or "".
+func (h *handover) owners(now clock.Now) []string {
+	all := make([]string, len(h.all))
+	for i := range all {
+		if all[i] = h.peers.ownerOf(now, i); h.all[i].stage == owned {
+			all[i] = h.cfg.ID
 		}
+	}
+	return all
+}
+
+// processes returns the known processes of the sale.
+func (h *handover) processes(now clock.Now, owners []string) (all []api.Process) {
+	owns, assigned := make(map[string]int), make(map[string]int)
+	for i, id := range owners {
+		assigned[h.assignment.desired[i]]++
+		owns[id]++
 	}
 	for _, p := range h.assignment.members {
 		s := api.Process{
@@ -134,21 +142,12 @@ func (h *handover) processes(now clock.Now) (all []api.Process) {
 	return all
 }
 
-// held returns, by shard, whether a reachable process is known to own it.
-func (h *handover) held(now clock.Now) []bool {
-	all := make([]bool, len(h.all))
-	for i := range all {
-		all[i] = h.all[i].stage == owned || h.peers.ownerOf(now, i) != ""
-	}
-	return all
-}
-
 // moving returns the shards that are assigned to another process than their owner, if that process
 // is reachable. A shard whose owner is unreachable moves to its fallback.
-func (h *handover) moving(now clock.Now) (all []api.Move) {
+func (h *handover) moving(now clock.Now, owners []string) (all []api.Move) {
 	for i := range h.all {
 		s := &h.all[i]
-		holder, to := h.peers.ownerOf(now, i), h.assignment.desired[i]
+		holder, to := owners[i], h.assignment.desired[i]
 		move := api.Move{Shard: i, Stage: api.MoveDue}
 		switch s.stage {
 		case owned, stopping:

@@ -10,7 +10,11 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/backends/ledger"
+<<<<<<< HEAD
 	"salectl/executor"
+=======
+	"salectl/backends/ledger/payload"
+>>>>>>> s-status
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/request"
@@ -70,7 +74,7 @@ func TestUpdatesAreDivided(t *testing.T) {
 		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, most)
 	}
 	for _, told := range []*ownership.PeerUpdate{
-		{Run: saletest.UID, State: &state, Owned: owns, Reports: reports(), Traffic: &executor.Traffic{Came: 1, Passed: 2}},
+		{Run: saletest.UID, State: &state, Owned: owns, Reports: reports(), Traffic: &ownership.Traffic{Came: 1, Passed: 2}},
 		{Run: saletest.UID, State: &state, Reports: reports()[:1]},
 		{Run: saletest.UID, ProofReply: 7, UnitsMayReturn: true, Reports: reports()},
 	} {

@@ -255,7 +255,7 @@ func (m *Machine) Forwards() (answered, bounced, lost uint64) {
 type health struct{ ownership.Status }
 
 // holds reports whether a process that can be reached owns a shard.
-func (h *health) holds(i int) bool { return i < len(h.Held) && h.Held[i] }
+func (h *health) holds(i int) bool { return i < len(h.Owners) && h.Owners[i] != "" }
 
 // withoutRights returns the problem because of which a process that serves may not append now. leased: it
 // has the lease.

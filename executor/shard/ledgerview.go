@@ -128,8 +128,7 @@ func (l *ledgerView) ledgerStatus() Status {
 	st := l.seq.state
 	v := Status{Report: Report{Shard: l.seq.shard, Next: st.Next(), Totals: st.Totals, Release: nextReleaseTime(st)}, Bytes: st.Bytes()}
 	v.Owned = st.IsOwner(l.seq.me) // false while this process reads that another has taken the shard over
-	v.Drawn = st.Settings().GetDraw()
-	v.Paid = st.Settings().GetPayment() != nil || st.HoldRecords() > 0 && !v.Drawn
+	v.Paid = st.Settings().GetPayment() != nil || st.HoldRecords() > 0 && !st.Settings().GetDraw()
 	return v
 }
 

@@ -25,9 +25,7 @@ type Status struct {
 	Undrained int64 // grabs that the list gave and the log lacks
 	Owned     bool  // this process may append
 	NoLease   bool  // its owner, or the last one, may not append now
-
-	Drawn bool // its claims are entries of a draw
-	Paid  bool // claims are held until they are paid, or some were
+	Paid      bool  // claims are held until they are paid, or some were
 
 	Stall *Stall // nil: it does not stall
 }

@@ -65,9 +65,10 @@ func TestStatusOfAShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.append(func(d *ledger.Draft) { d.Out(1, 1) })
-	want := current.ShardStatus{
-		Shard: 0, Owner: "127.0.0.1:9", Slot: 7, Epoch: 2, Generation: 2, Phase: ledger.PhaseOpen, Limit: 10, Available: 4, Held: 2, Sold: 3,
-	}
+	want := current.ShardStatus{Shard: 0, Owner: "127.0.0.1:9", Slot: 7, Totals: ledger.Totals{
+		Epoch: 2, Generation: 2, Owner: "127.0.0.1:9", Phase: ledger.PhaseOpen, Limit: 10, Available: 4, Held: 2, Sold: 3, InFlight: 1,
+		Outcomes: ledger.Outcomes{OpenHolds: 1},
+	}}
 	s := w.status()
 	if s.Shards[0] != want {
 		t.Errorf("the shard is %+v, want %+v", s.Shards[0], want)
@@ -345,7 +346,7 @@ func TestHistory(t *testing.T) {
 	if len(h.Runs) != 2 || h.Runs[0].DestroyedAt == "" || h.Runs[0].SealedAt == "" || len(h.Runs[0].ExportDigest) != 64 || h.Runs[0].Generations[2].AppliedAt == "" {
 		t.Fatalf("%+v", h)
 	}
-	if second := h.Runs[1]; second.Run != 2 || len(second.Generations) != 1 || second.SealedAt != "" || second.Generations[0].Changes[0] != (current.Change{Name: "run", After: "2"}) {
+	if second := h.Runs[1]; second.Run != 2 || len(second.Generations) != 1 || second.SealedAt != "" || second.Generations[0].Changes[0] != (planner.Field{Name: "run", After: "2"}) {
 		t.Errorf("%+v", second)
 	}
 }

@@ -39,20 +39,13 @@ type Run struct {
 
 // GenerationRecord is one declaration of a sale, or one change of its phase.
 type GenerationRecord struct {
-	Generation uint64   `json:"generation"`
-	Slot       uint64   `json:"slot"` // in the sale's log
-	At         string   `json:"at"`   // time of the plan
-	AppliedAt  string   `json:"appliedAt,omitempty"`
-	Who        string   `json:"who"`        // user@host, as reported by that host
-	PlanDigest string   `json:"planDigest"` // SHA-256 of the plan in hex, as shown by plan and apply
-	Changes    []Change `json:"changes"`    // since the previous generation; all attributes for the first
-}
-
-// Change is one changed attribute as text; "" means absent.
-type Change struct {
-	Name   string `json:"name"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
+	Generation uint64          `json:"generation"`
+	Slot       uint64          `json:"slot"` // in the sale's log
+	At         string          `json:"at"`   // time of the plan
+	AppliedAt  string          `json:"appliedAt,omitempty"`
+	Who        string          `json:"who"`        // user@host, as reported by that host
+	PlanDigest string          `json:"planDigest"` // SHA-256 of the plan in hex, as shown by plan and apply
+	Changes    []planner.Field `json:"changes"`    // since the previous generation; all attributes for the first
 }
 
 // ReadHistory reads a sale's own log to its end. For a sale that never existed the error is
@@ -130,10 +123,8 @@ func (h *historian) planned(p *pb.Planned, slot uint64, at string) error {
 		return fmt.Errorf("generation %d of run %d: %w", p.GetGeneration(), p.GetRun(), err)
 	}
 	g := GenerationRecord{
-		Generation: p.GetGeneration(), Slot: slot, At: at, Who: p.GetWho(), PlanDigest: hex.EncodeToString(p.GetPlanDigest()), Changes: []Change{},
-	}
-	for _, f := range (planner.Action{Before: h.before, After: after}).Fields() {
-		g.Changes = append(g.Changes, Change(f))
+		Generation: p.GetGeneration(), Slot: slot, At: at, Who: p.GetWho(), PlanDigest: hex.EncodeToString(p.GetPlanDigest()),
+		Changes: append([]planner.Field{}, planner.Action{Before: h.before, After: after}.Fields()...),
 	}
 	h.before = after
 	run := &h.history.Runs[len(h.history.Runs)-1]

@@ -55,13 +55,7 @@ type ShardStatus struct {
 	Owner            string  `json:"owner"`
 	LeaseLeftSeconds float64 `json:"leaseLeftSeconds"` // 0: no process has the lease
 	Slot             uint64  `json:"slot"`
-	Epoch            uint64  `json:"epoch"`
-	Generation       uint64  `json:"generation"`
-	Phase            string  `json:"phase"` // by its log alone, which has no hours
-	Limit            int64   `json:"limit"`
-	Available        int64   `json:"available"`
-	Held             int64   `json:"held"`
-	Sold             int64   `json:"sold"`
+	ledger.Totals            // whose phase is by its log alone, which has no hours
 	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead if the ledger cannot be read
 	// List is the state of the shard's list, nil unless the engine is redis.
 	List *ListStatus `json:"list,omitempty"`
@@ -89,20 +83,15 @@ func (s *ShardStatus) Stalled() bool { return s.Server != nil && s.Server.State 
 
 // NodeStatus is one lock node.
 type NodeStatus struct {
-	Name string `json:"name"`
-	Up   bool   `json:"up"`
+	// Node is the node as read here, without Since. Up also reports a node that is unfit.
+	api.Node
 	// ClockOffSeconds is this host's lead over the node's clock.
 	ClockOffSeconds float64 `json:"clockOffSeconds"`
 	Leases          int     `json:"leases"` // number of leases of this sale
-	// Abstaining reports that the node lost its memory and does not vote before VotesFrom, RFC
-	// 3339.
-	Abstaining bool   `json:"abstaining,omitempty"`
-	VotesFrom  string `json:"votesFrom,omitempty"`
 	// Unmarked reports that the node lacks the sale's marker: it abstains from the first
 	// request for a lease on.
 	Unmarked bool   `json:"unmarked,omitempty"`
 	Unfit    string `json:"unfit,omitempty"` // why the node is unfit
-	Error    string `json:"error,omitempty"`
 	// Server is the node as seen by the queried process, nil if unknown; see Status.Server.
 	Server *api.Node `json:"server,omitempty"`
 }
@@ -234,8 +223,7 @@ func newShardStatus(actual *planner.Actual, i int) ShardStatus {
 	case s.LeaseLeftSeconds == 0:
 		s.Owner = h.Owner
 	}
-	s.Slot, s.Epoch, s.Generation, s.Phase = h.Slot, h.Epoch, h.Generation, h.Phase
-	s.Limit, s.Available, s.Held, s.Sold = h.Limit, h.Available, h.Held, h.Sold
+	s.Slot, s.Totals = h.Slot, h.Totals
 	return s
 }
 
@@ -266,12 +254,12 @@ func nodeStatuses(a *planner.Actual, live bool) []NodeStatus {
 
 func newNodeStatus(n planner.NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
-		return NodeStatus{Name: n.Name, Error: planner.ShortNodeError(n.Name, n.Err)}
+		return NodeStatus{Node: api.Node{Name: n.Name, Error: planner.ShortNodeError(n.Name, n.Err)}}
 	}
-	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
+	s := NodeStatus{Node: api.Node{Name: n.Name, Up: true}, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
 	switch n.MarkerState() {
 	case planner.MarkerAbstaining:
-		s.Abstaining, s.VotesFrom = true, planner.TimeText(n.Marker.VotesFrom)
+		s.VotesFrom = n.Marker.VotesFrom.UTC()
 	case planner.MarkerMissing:
 		s.Unmarked = live
 	}

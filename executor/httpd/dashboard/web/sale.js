@@ -3,7 +3,7 @@
 import { areas, bar, lines } from "./charts.js";
 import { follow } from "./follow.js";
 import { shards } from "./shards.js";
-import { away, clock, count, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
+import { clock, count, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
 
 const remembered = 5 * 60 * 1000;
 const byId = (id) => document.getElementById(id);
@@ -80,7 +80,7 @@ function banners() {
     const s = snapshot;
     const stalled = !s.away && s.sale.phase === "stalled";
     const why = s.unready && `this process is not ready since ${clock(new Date(s.unready.since))}: ${s.unready.why}.`;
-    if (s.away) all.push(["bad", `The state of the whole sale is unknown here since ${clock(new Date(s.away.since))}: ${away(s.away.why)}.`]);
+    if (s.away) all.push(["bad", `The state of the whole sale is unknown here since ${clock(new Date(s.away.since))}.`]);
     if (stalled) all.push(["bad", `The sale is open, but no claim can be sold${why ? `: ${why}` : "."}`]);
     else if (why) all.push([s.away ? "bad" : "warn", why[0].toUpperCase() + why.slice(1)]);
     for (const p of s.sale.problems || []) {
@@ -89,10 +89,14 @@ function banners() {
     if (s.sale.holds?.refundsDue) all.push(["warn", `${count(s.sale.holds.refundsDue, "payment")} bought nothing: refunds are due.`]);
     if (s.sale.paymentCheck?.failingSince) all.push(["warn", `The payment service has given no usable answer since ${stamp(moment(s.sale.paymentCheck.failingSince))}: ${s.sale.paymentCheck.error}.`]);
   }
-  const wanted = JSON.stringify(all);
-  if (byId("banners").dataset.shown === wanted) return;
-  byId("banners").dataset.shown = wanted;
-  byId("banners").replaceChildren(...all.map(([kind, words]) => element("p", { className: `banner ${kind}` }, words)));
+  if (changed(byId("banners"), all)) byId("banners").replaceChildren(...all.map(([kind, words]) => element("p", { className: `banner ${kind}` }, words)));
+}
+
+// changed reports whether an element shows something else than data, and records data as shown.
+function changed(box, data) {
+  const wanted = JSON.stringify(data), is = box.dataset.shown !== wanted;
+  box.dataset.shown = wanted;
+  return is;
 }
 
 function element(tag, properties = {}, ...children) {
@@ -104,21 +108,13 @@ function element(tag, properties = {}, ...children) {
 // facts fills a list of names and values, without empty values.
 function facts(id, all) {
   const list = all.filter(([, v]) => v !== undefined && v !== null && v !== "");
-  const wanted = JSON.stringify(list);
-  const box = byId(id);
-  if (box.dataset.shown === wanted) return;
-  box.dataset.shown = wanted;
-  box.replaceChildren(...list.map(([name, value, kind]) =>
+  if (changed(byId(id), list)) byId(id).replaceChildren(...list.map(([name, value, kind]) =>
     element("div", { className: kind || "" }, element("dt", {}, name), element("dd", {}, value))));
 }
 
 // rows fills a table; a cell is its text, or its text and classes.
 function rows(id, all) {
-  const wanted = JSON.stringify(all);
-  const table = byId(id);
-  if (table.dataset.shown === wanted) return;
-  table.dataset.shown = wanted;
-  table.tBodies[0].replaceChildren(...all.map((row) => element("tr", {}, ...row.map((cell, i) => {
+  if (changed(byId(id), all)) byId(id).tBodies[0].replaceChildren(...all.map((row) => element("tr", {}, ...row.map((cell, i) => {
     const [words, classes] = Array.isArray(cell) ? cell : [cell, ""];
     return element(i ? "td" : "th", i ? { className: classes } : { className: classes, scope: "row" }, String(words));
   }))));
@@ -239,10 +235,8 @@ function stockText() {
 function outcomes() {
   const now = snapshot.point.answers;
   const names = Object.keys(snapshot.answers).sort((a, b) => groups.indexOf(groupOf(a)) - groups.indexOf(groupOf(b)) || snapshot.answers[b] - snapshot.answers[a]);
-  const wanted = JSON.stringify([names, now, snapshot.answers]);
   const table = byId("outcomes");
-  if (table.dataset.shown === wanted) return;
-  table.dataset.shown = wanted;
+  if (!changed(table, [names, now, snapshot.answers])) return;
   table.hidden = !names.length;
   byId("outcomes-none").hidden = names.length > 0;
   table.tBodies[0].replaceChildren(...names.map((name) => {

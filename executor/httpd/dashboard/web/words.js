@@ -65,16 +65,6 @@ export function hours(sale, now) {
   return "";
 }
 
-// away is why a process does not know the state of a sale, by the outcome of claims.
-export const away = (outcome) => ({
-  standby: "this process knows no owner of some shards, or is still starting",
-  no_quorum: "this process cannot sell: it has no lease, or the ledger does not answer",
-  no_such_sale: "the sale is not applied, or is destroyed",
-  closed: "the sale has ended and is sealed",
-  not_open: "the last apply has not finished",
-  draining: "this process is shutting down",
-}[outcome] || outcome);
-
 // problem describes a fault: message, place, start, cause and remedy.
 export function problem(p) {
   const parts = [p.message, p.where && `: ${p.subject} ${p.where}`, p.since && `, since ${stamp(new Date(p.since))}`, p.error && `: ${p.error}`];
