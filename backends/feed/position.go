@@ -51,23 +51,19 @@ var (
 	ErrForeign = errors.New("the position is not of this sale's ledger")
 )
 
-// Encoding of a position, and its limits.
+// Encoding of a position.
 const (
-	positionVersion = 1
+	positionVersion = 2
 	uidLen          = 8
-	mostShards      = 1 << 16
+	placeLen        = 8 + checkLen
 )
 
 // String encodes the position in letters, digits, - and _.
 func (p Position) String() string {
 	b := []byte{positionVersion}
 	b, _ = hex.AppendDecode(b, []byte(p.UID)) // a uid is 16 hex digits
-	b = binary.AppendUvarint(b, uint64(len(p.Shards)))
-	for _, place := range append([]Place{p.Sale}, p.Shards...) {
-		if b = binary.AppendUvarint(b, place.Slots); place.Slots > 0 {
-			b = append(b, place.Check[:]...)
-		}
-	}
+	b, _ = binary.Append(b, binary.BigEndian, p.Sale)
+	b, _ = binary.Append(b, binary.BigEndian, p.Shards)
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -75,7 +71,7 @@ func (p Position) String() string {
 // ParsePosition parses the output of String. It fails with ErrBadPosition.
 func ParsePosition(text string) (p Position, err error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < 1+uidLen+1+4 {
+	if err != nil || len(b) < 1+uidLen+4 {
 		return p, fmt.Errorf("%w: %.80q", ErrBadPosition, text)
 	}
 	b, end := b[:len(b)-4], b[len(b)-4:]
@@ -85,30 +81,10 @@ func ParsePosition(text string) (p Position, err error) {
 	if b[0] != positionVersion {
 		return p, fmt.Errorf("%w: it is of version %d, and this program knows version %d", ErrBadPosition, b[0], positionVersion)
 	}
-	p.UID = hex.EncodeToString(b[1 : 1+uidLen])
-	b = b[1+uidLen:]
-	shards, n := binary.Uvarint(b)
-	if n <= 0 || shards == 0 || shards > mostShards {
-		return Position{}, fmt.Errorf("%w: it names no shards", ErrBadPosition)
+	uid, rest := hex.EncodeToString(b[1:1+uidLen]), b[1+uidLen:]
+	places := make([]Place, len(rest)/placeLen)
+	if _, err := binary.Decode(rest, binary.BigEndian, places); err != nil || len(rest)%placeLen != 0 || len(places) < 2 || places[0].Slots == 0 {
+		return p, fmt.Errorf("%w: its places are not those of a run", ErrBadPosition)
 	}
-	b = b[n:]
-	places := make([]Place, 0, shards+1)
-	for range shards + 1 {
-		var place Place
-		if place.Slots, n = binary.Uvarint(b); n <= 0 {
-			return Position{}, fmt.Errorf("%w: it is too short", ErrBadPosition)
-		}
-		if b = b[n:]; place.Slots > 0 {
-			if len(b) < checkLen {
-				return Position{}, fmt.Errorf("%w: it is too short", ErrBadPosition)
-			}
-			b = b[copy(place.Check[:], b):]
-		}
-		places = append(places, place)
-	}
-	if len(b) > 0 || places[0].Slots == 0 {
-		return Position{}, fmt.Errorf("%w: its places are not those of a run", ErrBadPosition)
-	}
-	p.Sale, p.Shards = places[0], slices.Clip(places[1:])
-	return p, nil
+	return Position{UID: uid, Sale: places[0], Shards: slices.Clip(places[1:])}, nil
 }
