@@ -31,30 +31,23 @@ type Key struct {
 	aead   cipher.AEAD
 }
 
-// Parameters of the keys derived from a secret, by HKDF-SHA256 without a salt. They must never
-// change: sealed units could not be opened any more.
-const (
-	infoUnits  = "salectl units v1"
-	infoDraw   = "salectl draw v1"
-	moreID     = " id"
-	moreDigest = " digest"
-)
-
 // NewKey derives the key of units from a secret of MinSecret bytes or more.
-func NewKey(secret []byte) (*Key, error) { return newKey(secret, infoUnits) }
+func NewKey(secret []byte) (*Key, error) { return newKey(secret, "units") }
 
 // NewDrawKey derives the key that encrypts the secret of a draw. From the same bytes NewKey
 // derives another key.
-func NewDrawKey(secret []byte) (*Key, error) { return newKey(secret, infoDraw) }
+func NewDrawKey(secret []byte) (*Key, error) { return newKey(secret, "draw") }
 
-func newKey(secret []byte, info string) (*Key, error) {
+// newKey derives the key of a part of a sale file by HKDF-SHA256 without a salt. Its parameters
+// must never change: sealed units could not be opened any more.
+func newKey(secret []byte, part string) (*Key, error) {
 	if len(secret) < MinSecret {
 		return nil, fmt.Errorf("the secret of a key has %d bytes, and needs %d", len(secret), MinSecret)
 	}
 	var derived [3][]byte
-	for i, info := range []string{info, info + moreID, info + moreDigest} {
+	for i, more := range []string{"", " id", " digest"} {
 		var err error
-		if derived[i], err = hkdf.Key(sha256.New, secret, nil, info, sha256.Size); err != nil {
+		if derived[i], err = hkdf.Key(sha256.New, secret, nil, "salectl "+part+" v1"+more, sha256.Size); err != nil {
 			return nil, err
 		}
 	}
@@ -124,11 +117,6 @@ func DrawKey(s spec.Sale, env func(string) (string, bool)) (*Key, error) {
 	return keyOf{sale: cmp.Or(s.File, "sale "+s.Name), part: "draw", env: s.Draw.KeyEnv, path: s.Draw.KeyFile}.read(env)
 }
 
-// readKey reads the key from its declared place.
-func (s *Source) readKey(env func(string) (string, bool)) (*Key, error) {
-	return keyOf{sale: s.sale, part: "units", env: s.units.KeyEnv, path: s.units.KeyFile}.read(env)
-}
-
 // ReadKey reads the key of units from a file. The error is a *spec.Problem.
 func ReadKey(path string) (*Key, error) {
 	return keyOf{sale: path, part: "units", path: path}.read(nil)
@@ -154,17 +142,13 @@ func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 		return nil, &spec.Problem{File: k.path, Message: fmt.Sprintf("the key of the %s: everyone on this machine can read the file (mode %04o)", k.part, exposed.Mode.Perm()),
 			Remedy: fmt.Sprintf("Run chmod o-rwx %s; or, where it comes from a volume of Kubernetes, give the volume defaultMode: 0400.", k.path)}
 	case err != nil:
-		return nil, k.unreadable(err)
+		p := spec.Unreadable(k.path, err)
+		p.Message = fmt.Sprintf("the key of the %s: %s", k.part, p.Message)
+		return nil, p
 	case len(text) > maxKeyFile:
 		return nil, &spec.Problem{File: k.path, Message: "the file is too large for a key", Remedy: "Name the file with the key. " + k.remedy()}
 	}
 	return k.parse(k.path, "the file", string(text))
-}
-
-func (k keyOf) unreadable(err error) error {
-	p := spec.Unreadable(k.path, err)
-	p.Message = fmt.Sprintf("the key of the %s: %s", k.part, p.Message)
-	return p
 }
 
 // parse parses a key in base64, padded or not. Its problems name the place of the key, what, and
@@ -184,10 +168,7 @@ func (k keyOf) parse(file, what, text string) (*Key, error) {
 	case len(secret) < MinSecret:
 		message = fmt.Sprintf("%s has a key of %d bytes; at least %d are required", what, len(secret), MinSecret)
 	default:
-		if k.part == "draw" {
-			return NewDrawKey(secret)
-		}
-		return NewKey(secret)
+		return newKey(secret, k.part)
 	}
 	return nil, &spec.Problem{File: file, Message: message, Remedy: k.remedy()}
 }

@@ -55,7 +55,8 @@ func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	}
 	if s.Units.Secret {
 		var err error
-		if source.key, err = source.readKey(env); err != nil {
+		source.key, err = keyOf{sale: source.sale, part: "units", env: s.Units.KeyEnv, path: s.Units.KeyFile}.read(env)
+		if err != nil {
 			return nil, err
 		}
 	}

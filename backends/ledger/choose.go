@@ -52,14 +52,8 @@ func (w Demand) fits(units []int64, asked uint32) bool {
 	return isRun(units)
 }
 
-// AddMissing adds to u those of the listed units that are not available.
-func (d *Draft) AddMissing(u *Units, units []int64) {
-	for _, unit := range units {
-		if !d.after.available.Has(unit) {
-			u.include(unit)
-		}
-	}
-}
+// Missing returns the units of a set that are not available.
+func (d *Draft) Missing(u Units) Units { return u.Minus(d.after.available) }
 
 // Pick returns available units, except those in kept, for a transfer to a shard that requested
 // them: the units in named; if run is above 0, the lowest adjacent units, run in number; and the
@@ -86,13 +80,9 @@ func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept
 // Include adds to the set those of the listed units that it lacks.
 func (u *Units) Include(units []int64) {
 	for _, unit := range units {
-		u.include(unit)
-	}
-}
-
-func (u *Units) include(unit int64) {
-	if !u.Has(unit) {
-		_ = u.Add(Range{unit, 1}) // it is not there
+		if !u.Has(unit) {
+			_ = u.Add(Range{unit, 1}) // it is not there
+		}
 	}
 }
 

@@ -170,10 +170,10 @@ func TestPick(t *testing.T) {
 func TestMissing(t *testing.T) {
 	d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 3}).Draft(TestOwner, 0)
 	var u Units
-	d.AddMissing(&u, []int64{1, 2, 5, 6})
-	d.AddMissing(&u, []int64{3, 6, 9})
-	if want := "[1 5-6 9]"; fmt.Sprint(u) != want {
-		t.Errorf("missing are %v, want %s", u, want)
+	u.Include([]int64{1, 2, 5, 6})
+	u.Include([]int64{3, 6, 9})
+	if got, want := fmt.Sprint(d.Missing(u)), "[1 5-6 9]"; got != want {
+		t.Errorf("missing are %v, want %s", got, want)
 	}
 }
 

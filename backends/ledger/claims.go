@@ -128,7 +128,7 @@ func newClaims() claims {
 	return claims{
 		text:          text,
 		users:         users{text: text, overflowUnits: make(map[uint32]int64), unpaid: make(map[uint32]uint32)},
-		holds:         holds{text: text, owed: owedPayments{text: text}},
+		holds:         holds{owed: owedPayments{known: make(map[owedPayment]struct{}), byClaim: make(map[uint32][]string)}},
 		scattered:     make(map[uint32][]int64),
 		asked:         make(map[uint32]uint32),
 		originalUnits: make(map[uint32][]int64),
@@ -432,18 +432,14 @@ func (c *claims) RefundsDue(slot uint64, index int, before string, most int) (du
 	if !ok {
 		return nil, false, false
 	}
-	d := c.holds.of(i)
-	if d == nil {
-		return nil, false, before == ""
-	}
-	from := d.owed
+	all := c.owed.byClaim[i]
+	end := len(all)
 	if before != "" {
-		at, ok := c.owed.find(i, before)
-		if !ok {
-			return nil, false, false
-		}
-		from = c.owed.records.At(at).prev
+		end = slices.Index(all, before)
 	}
-	due, more = c.owed.newest(from, most)
-	return due, more, true
+	if end < 0 {
+		return nil, false, false
+	}
+	from := max(0, end-most)
+	return slices.Clip(all[from:end]), from > 0, true
 }

@@ -43,12 +43,6 @@ type userChange struct {
 	first  int   // index of the op of the first claim granted to the user, +1; 0: none
 }
 
-// owedPayment is a payment that a draft has recorded as owed back for a claim.
-type owedPayment struct {
-	claim   uint32
-	payment string
-}
-
 // add adds units and unpaid claims to the change for a user.
 func (c *changes) add(user string, units, unpaid int64) {
 	sum := c.users[user]
@@ -96,7 +90,7 @@ func (c *changes) current(claim Claim) (n uint32, now Claim, ok bool) {
 func (c *changes) status(n uint32, now Claim, payment string) claimStatus {
 	_, owed := c.owed[owedPayment{n, payment}]
 	if !owed && now.Owed > 0 {
-		_, owed = c.claims.owed.find(n, payment)
+		_, owed = c.claims.owed.known[owedPayment{n, payment}]
 	}
 	return claimStatus{
 		state: now.State, releaseUs: now.ReleaseUs(), extended: now.Extended, grabbed: now.Grabbed,

@@ -9,7 +9,6 @@ import (
 
 // holds has the hold records of a shard's claims, and the queue of the open holds.
 type holds struct {
-	text    *texts
 	byClaim table // from claims to records
 	records chunked.List[holdRecord]
 	owed    owedPayments
@@ -29,8 +28,6 @@ type holdRecord struct {
 	claim     uint32
 	settled   uint32 // the slot of the last op that changed the claim's state, +1
 	ended     uint32 // slot of the op that ended its hold, +1; 0: it is held, or never was
-	owed      uint32 // newest payment that bought nothing, +1
-	due       uint32 // number of payments that bought nothing
 	queued    uint32 // position in the queue of holds, +1; 0: not held any more
 	awarded   uint32 // slot of the AWARD that began its hold, +1; 0: the hold began with the claim
 	extended  bool
@@ -66,50 +63,26 @@ func (h *holds) add(d holdRecord) uint32 {
 	return at
 }
 
-// owedPayments has the payments that bought nothing. A list of them by claim is linked backward from
-// holdRecord.owed.
+// owedPayments has the payments that bought nothing. There are few.
 type owedPayments struct {
-	text    *texts
-	byClaim table // from claims and payments to records
-	records chunked.List[owedRecord]
+	known   map[owedPayment]struct{}
+	byClaim map[uint32][]string // in order
 }
 
-// owedRecord is a payment that bought nothing.
-type owedRecord struct {
-	payment text
+// owedPayment is a payment that is owed back for a claim.
+type owedPayment struct {
 	claim   uint32
-	prev    uint32 // previous payment of the same claim, +1
+	payment string
+}
+
+func (o *owedPayments) add(claim uint32, payment string) {
+	o.known[owedPayment{claim, payment}] = struct{}{}
+	o.byClaim[claim] = append(o.byClaim[claim], payment)
 }
 
 // mostDue is the maximum number of refunds due returned with a claim where not all are needed: a
 // payment service may use a new reference for each attempt.
 const mostDue = 10
-
-// add adds a payment that is owed back for a claim and returns its index. prev is the index of the
-// claim's previous one, +1.
-func (o *owedPayments) add(claim uint32, payment string, prev uint32) uint32 {
-	at := o.records.Add(owedRecord{payment: o.text.put(payment), claim: claim, prev: prev})
-	o.byClaim.add(o.text.mix(uint64(claim), payment), at)
-	return at
-}
-
-// find returns the index of a payment that is owed back for a claim.
-func (o *owedPayments) find(claim uint32, payment string) (at uint32, ok bool) {
-	return o.byClaim.find(o.text.mix(uint64(claim), payment), func(at uint32) bool {
-		r := o.records.At(at)
-		return r.claim == claim && o.text.equal(r.payment, payment)
-	})
-}
-
-// newest returns the payment with index from-1 and those before it of the same claim, at most most, in
-// their order. more reports whether there are older ones.
-func (o *owedPayments) newest(from uint32, most int) (due []string, more bool) {
-	for ; from != 0 && len(due) < most; from = o.records.At(from - 1).prev {
-		due = append(due, o.text.get(o.records.At(from-1).payment))
-	}
-	slices.Reverse(due)
-	return due, from != 0
-}
 
 // status returns the state of a claim in relation to a payment.
 func (c *claims) status(i uint32, payment string) claimStatus {
@@ -120,9 +93,7 @@ func (c *claims) status(i uint32, payment string) claimStatus {
 		if paid := c.text.bytes(d.payment); d.heldUntil != 0 {
 			at.another = len(paid) > 0 && payment != "" && string(paid) != payment
 		}
-		if d.owed != 0 {
-			_, at.owed = c.owed.find(i, payment)
-		}
+		_, at.owed = c.owed.known[owedPayment{i, payment}]
 	}
 	return at
 }
@@ -138,7 +109,7 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.holds.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
-		d.owed, d.due = c.owed.add(i, op.GetPayment(), d.owed)+1, d.due+1
+		c.owed.add(i, op.GetPayment())
 		return
 	case pb.Settle_RESELL:
 		c.setUnits(i, op.GetUnits())
@@ -180,11 +151,11 @@ func (c *claims) setUnits(i uint32, units []int64) {
 
 // addHold adds the fields of a hold record to a claim.
 func (c *claims) addHold(claim *Claim, d *holdRecord, due int) {
-	claim.Owed = int(d.due)
+	owed := c.owed.byClaim[d.claim]
+	claim.Owed, claim.RefundsDue = len(owed), slices.Clip(owed[max(0, len(owed)-due):])
 	claim.HeldUntilUs, claim.GraceUs, claim.Extended, claim.Retired = d.heldUntil, d.grace, d.extended, d.retired
 	claim.Payment, claim.Who, claim.Reason = c.text.get(d.payment), c.text.get(d.who), c.text.get(d.reason)
 	if d.settled != 0 {
 		claim.SettledUs = c.times[d.settled-1]
 	}
-	claim.RefundsDue, _ = c.owed.newest(d.owed, due)
 }

@@ -2,20 +2,15 @@ package ledger
 
 import (
 	"container/heap"
-	"slices"
 	"time"
 )
 
 // Holds returns the claims that are held, in the order of their acceptance.
-func (c *claims) Holds() []Claim {
-	var at []uint32
-	for _, q := range c.queue {
-		at = append(at, c.holds.records.At(q.record).claim)
-	}
-	slices.Sort(at)
-	var holds []Claim
-	for _, i := range at {
-		holds = append(holds, c.at(i))
+func (c *claims) Holds() (holds []Claim) {
+	for i := range uint32(c.records.Len()) {
+		if c.records.At(i).state() == StateHeld {
+			holds = append(holds, c.at(i))
+		}
 	}
 	return holds
 }

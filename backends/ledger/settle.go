@@ -53,55 +53,32 @@ type claimStatus struct {
 // implementation of how claims end, for reducer and draft.
 func (s *State) verdict(how pb.Settle_How, at claimStatus, timeUs int64) SettlementKind {
 	open := at.state == StateHeld && timeUs < at.releaseUs
+	payment := s.settings.GetPayment()
 	switch {
 	case at.grabbed:
 		return SettleInvalid
+	case how == pb.Settle_REFUND_DUE:
+		return due(at, open)
 	case at.state == StateEntered:
 		if how == pb.Settle_AWARD && s.entries != nil && s.settings.GetPhase() != pb.Phase_CLOSED {
 			return SettleDone
 		}
-		if how == pb.Settle_REFUND_DUE {
-			return due(at, open)
-		}
 		return SettleEntered
-	case how == pb.Settle_CONFIRM && open, how == pb.Settle_CANCEL && at.state == StateHeld,
-		how == pb.Settle_REFUND && at.state == StateSold:
+	case how == pb.Settle_EXTEND && open && at.extended:
+		return SettleAlready
+	case how == pb.Settle_EXTEND && open && payment.GetExtendByUs() == 0:
+		return SettleNoExtension
+	case how == pb.Settle_RESELL && at.state == StateExpired && at.owed:
+		return SettleRefundDue // it may have been paid back already
+	case how == pb.Settle_CONFIRM && open, how == pb.Settle_EXTEND && open,
+		how == pb.Settle_CANCEL && at.state == StateHeld,
+		how == pb.Settle_EXPIRE && at.state == StateHeld && !open,
+		how == pb.Settle_REFUND && at.state == StateSold,
+		// In a draw a freed unit belongs to the next rank.
+		how == pb.Settle_RESELL && at.state == StateExpired && payment.GetLate() == pb.Payment_RESELL && !s.settings.GetDraw():
 		return SettleDone
-	case how == pb.Settle_EXPIRE && at.state == StateHeld:
-		if open {
-			return SettleHeld
-		}
-		return SettleDone
-	case how == pb.Settle_EXTEND && open:
-		return extension(s.settings, at)
-	case how == pb.Settle_RESELL && at.state == StateExpired:
-		return resale(s.settings, at)
-	case how == pb.Settle_REFUND_DUE:
-		return due(at, open)
 	}
 	return already(how, at, open)
-}
-
-// extension returns the verdict on extending an open hold.
-func extension(settings *pb.Settings, at claimStatus) SettlementKind {
-	switch {
-	case at.extended:
-		return SettleAlready
-	case settings.GetPayment().GetExtendByUs() == 0:
-		return SettleNoExtension
-	}
-	return SettleDone
-}
-
-// resale returns the verdict on a late payment for an expired claim.
-func resale(settings *pb.Settings, at claimStatus) SettlementKind {
-	switch {
-	case at.owed:
-		return SettleRefundDue // it may have been paid back already
-	case settings.GetPayment().GetLate() != pb.Payment_RESELL, settings.GetDraw():
-		return SettleExpired // in a draw a freed unit belongs to the next rank
-	}
-	return SettleDone
 }
 
 // due returns the verdict on recording a payment as owed back.

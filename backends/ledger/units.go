@@ -110,21 +110,15 @@ func (u *Units) Remove(r Range) error {
 	return nil
 }
 
-// run returns the first units of a non-empty list whose numbers are consecutive.
-func run(units []int64) Range {
-	n := 1
-	for n < len(units) && units[n] == units[n-1]+1 {
-		n++
-	}
-	return Range{units[0], int64(n)}
-}
-
-// removeEach removes listed units from the set, by runs: a claim's units usually are
-// one. After an error the units before the missing run are removed.
-func (u *Units) removeEach(units []int64) error {
+// eachRun calls do for the runs of listed units, until it returns an error. A claim's units usually
+// are one run.
+func eachRun(units []int64, do func(Range) error) error {
 	for len(units) > 0 {
-		r := run(units)
-		if err := u.Remove(r); err != nil {
+		r := Range{units[0], 1}
+		for r.Count < int64(len(units)) && units[r.Count] == r.End() {
+			r.Count++
+		}
+		if err := do(r); err != nil {
 			return err
 		}
 		units = units[r.Count:]
@@ -132,28 +126,16 @@ func (u *Units) removeEach(units []int64) error {
 	return nil
 }
 
-// addEach adds listed units to the set, by runs.
-func (u *Units) addEach(units []int64) error {
-	for len(units) > 0 {
-		r := run(units)
-		if err := u.Add(r); err != nil {
-			return err
-		}
-		units = units[r.Count:]
-	}
-	return nil
-}
+// removeEach removes listed units from the set. After an error the units before the missing run are
+// removed.
+func (u *Units) removeEach(units []int64) error { return eachRun(units, u.Remove) }
 
-// hasEach reports whether all listed units are in the set. None is listed twice.
+// addEach adds listed units to the set.
+func (u *Units) addEach(units []int64) error { return eachRun(units, u.Add) }
+
+// hasEach reports whether all listed units are in the set.
 func (u Units) hasEach(units []int64) bool {
-	for len(units) > 0 {
-		r := run(units)
-		if i := u.after(r.First) - 1; i < 0 || u[i].End() < r.End() {
-			return false
-		}
-		units = units[r.Count:]
-	}
-	return true
+	return !slices.ContainsFunc(units, func(unit int64) bool { return !u.Has(unit) })
 }
 
 // Has reports whether a unit is in the set.

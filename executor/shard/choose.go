@@ -68,8 +68,9 @@ func (x *transfers) addSearches(d *ledger.Draft, whom []unitRequest) ([]unitRequ
 	}
 	var named ledger.Units
 	for _, t := range claims {
-		d.AddMissing(&named, t.Units)
+		named.Include(t.Units)
 	}
+	named = d.Missing(named)
 	for _, other := range x.totals.withUnits(x.shard, 1) {
 		if x.hasRequested(other.shard) {
 			continue

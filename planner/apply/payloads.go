@@ -137,18 +137,13 @@ func (n *Payloads) from(i int64) (slot []units.Unit, err error) {
 		}
 		if n.at++; n.at > i {
 			slot = append(slot, u)
-			size += sizeOf(u)
+			size += len(u.Name) + 2
+			for _, a := range u.Attributes {
+				size += len(a) + 2
+			}
 		}
 	}
 	return slot, nil
-}
-
-func sizeOf(u units.Unit) int {
-	size := len(u.Name) + 2
-	for _, a := range u.Attributes {
-		size += len(a) + 2
-	}
-	return size
 }
 
 // all yields the new units of the source.
