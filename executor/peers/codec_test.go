@@ -10,11 +10,6 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/backends/ledger"
-<<<<<<< HEAD
-	"salectl/executor"
-=======
-	"salectl/backends/ledger/payload"
->>>>>>> s-status
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/request"
