@@ -189,7 +189,7 @@ func held(l *Look) {
 }
 
 func drawn(l *Look) {
-	l.View.Draw = &draw.Status{Substitutes: 500, Winners: l.View.Stock, Entries: 3 * l.View.Sold}
+	l.View.Draw = &draw.Status{Published: draw.Published{Substitutes: 500, Winners: l.View.Stock}, Entries: 3 * l.View.Sold}
 	for i := range l.Shards {
 		l.Shards[i].Entries = 3 * l.Shards[i].Sold
 		l.Shards[i].Available, l.Shards[i].Sold = l.Shards[i].Available+l.Shards[i].Sold, 0
