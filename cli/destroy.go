@@ -71,22 +71,17 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 	})
 }
 
-// makeDestroy plans a destroy, including the remainder of a red packet.
+// makeDestroy plans a destroy, including what is held, or the remainder of a red packet.
 func (p *program) makeDestroy(ctx context.Context, cfg apply.Config, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
-	if actual.HasPackets() {
+	if actual.EndsByLedger() {
 		logs, end := p.watchRead(ctx, cfg.Logs, actual.Name, "reading the ledger", 1, o.json)
-		actual.Packets = current.ReadPackets(ctx, logs, actual)
+		actual.Ledger = current.ReadLedger(ctx, logs, actual)
 		end()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if actual.Holds = current.ReadHolds(ctx, cfg.Logs, actual); actual.Holds != nil {
-		actual.Holds.Cancel = o.cancelHolds
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
+	actual.CancelHolds = o.cancelHolds
 	return planner.MakeDestroy(actual)
 }
 

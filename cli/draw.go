@@ -12,7 +12,6 @@ import (
 	"salectl/draw"
 	"salectl/planner"
 	"salectl/planner/apply"
-	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -20,50 +19,7 @@ import (
 func (p *program) drawCommand() *urfave.Command {
 	return group("draw", groupSale, "close, reveal and verify draws",
 		"Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
-		p.drawStatusCommand(), p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawListCommand())
-}
-
-func (p *program) drawStatusCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "status", Usage: "show the published data of a draw",
-		Description: "The commitment from the first apply on, the root of all entries from the close on, and " +
-			"the result once revealed.",
-		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
-		Action: action(parseSource, p.drawStatus),
-	}
-}
-
-// drawReply is the output of draw status --json.
-type drawReply struct {
-	Sale string `json:"sale"`
-	UID  string `json:"uid"`
-	*draw.Status
-}
-
-func (p *program) drawStatus(ctx context.Context, o source) error {
-	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withSale(ctx, sale, func(_ apply.Config, actual *planner.Actual) error {
-			status, err := current.NewStatus(actual)
-			switch {
-			case err != nil:
-				return err
-			case status.Draw == nil:
-				return &planner.Refusal{
-					Reason: fmt.Sprintf("sale %s is no draw, or it is destroyed", sale.Name),
-					Remedy: "'salectl status' shows its phase.",
-				}
-			case o.json:
-				p.emit(drawReply{sale.Name, status.UID, status.Draw})
-			default:
-				p.gap()
-				fmt.Fprintf(p.out, "%s: run %s\n", p.colours(p.out).Bold(sale.Name), status.UID)
-				for _, line := range p.drawn(sale.Name, status.Draw) {
-					fmt.Fprintf(p.out, "  %s\n", line)
-				}
-			}
-			return nil
-		})
-	})
+		p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawListCommand())
 }
 
 // drawn describes the progress of a draw in lines; nil: the sale is no draw.
@@ -108,7 +64,7 @@ func entries(n int64) string {
 func (p *program) drawCloseCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "close", Usage: "stop entries and publish their root",
-		Description: "After the close of the sale: 'salectl draw status' then shows the root of all entries, " +
+		Description: "After the close of the sale: 'salectl status' then shows the root of all entries, " +
 			"to be noted before the value of the beacon is known. 'salectl draw reveal' also does it.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawClose),
@@ -123,7 +79,7 @@ func (p *program) drawClose(ctx context.Context, o source) error {
 				return err
 			}
 			return p.carryOut(ctx, cfg, plan, o.json, func(r *apply.Result) string {
-				text := fmt.Sprintf("The entries of %s are published: 'salectl draw status' shows their root", sale.Name)
+				text := fmt.Sprintf("The entries of %s are published: 'salectl status' shows their root", sale.Name)
 				if r == nil {
 					return "No changes. " + text + "."
 				}
@@ -183,7 +139,7 @@ func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 				if r == nil {
 					return fmt.Sprintf("No changes. All of the draw of %s is published.", sale.Name)
 				}
-				return fmt.Sprintf("The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.", sale.Name)
+				return fmt.Sprintf("The draw of %s is revealed. 'salectl status' shows it, 'salectl export' has the ranks.", sale.Name)
 			})
 		})
 	})

@@ -147,7 +147,7 @@ func (f *flags) hex(name string) []byte {
 
 // digest parses a flag with a digest in hex; nil: the flag is absent.
 func (f *flags) digest(name string) *draw.Digest {
-	const must = "64 hex digits, as 'salectl draw status' shows them"
+	const must = "64 hex digits, as 'salectl status' shows them"
 	return parsed(f, name, nil, must, func(text string) (*draw.Digest, error) {
 		d := new(draw.Digest)
 		return d, d.UnmarshalText([]byte(text))

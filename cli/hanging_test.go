@@ -250,7 +250,6 @@ func TestWhicheverCallHangs(t *testing.T) {
 		"export as CSV":      {before: applied, command: "export -f FILE --csv --out DIR/x.csv"},
 		"list":               {before: applied, command: "list -f FILE", store: `the memory of a test: timed out after 1s|timed out after 1s: sale tickets`},
 		"history":            {before: applied, command: "history -f FILE"},
-		"draw status":        {before: applied, command: "draw status -f FILE"},
 		"draw close":         {before: closed, command: "draw close -f FILE", codes: []int{exitTimeout, exitPartly}},
 		"draw reveal":        {before: closed, command: "draw reveal -f FILE --yes", codes: []int{exitTimeout, exitPartly}},
 		// It asks the lock nodes and a server when the ledger does not answer, and then it is no timeout.

@@ -91,7 +91,7 @@ func TestEveryCommandJudgesLockNodes(t *testing.T) {
 		"draw close": "", "draw reveal": "", // have a ledger beside their nodes, which TestWarningsOfNodes does without
 		"init": asksNone, "validate": asksNone, "claim": asksNone, "drain": asksNone, "claims get": asksNone, "claims list": asksNone,
 		"claims confirm": asksNone, "claims extend": asksNone, "claims cancel": asksNone, "claims refund": asksNone,
-		"draw status": asksNone, "draw verify": asksNone, "draw list": asksNone, "list": asksNone, "show": asksNone, "history": asksNone,
+		"draw verify": asksNone, "draw list": asksNone, "list": asksNone, "show": asksNone, "history": asksNone,
 		"explain": asksNone, "audit": asksNone, "export": asksNone, "schema": asksNone, "completion": asksNone, "version": asksNone, "help": asksNone,
 	}
 	var all func(within string, commands []*urfave.Command)

@@ -119,7 +119,10 @@ type list struct {
 // newList draws a sale with three shards, units for four, ranks for seven; one award has
 // lapsed and its substitute followed.
 func newList(beacon *Beacon, value []byte) *list {
-	l := &list{record: Record{Closes: "2026-11-27T18:00:00Z", Beacon: beacon, Substitutes: 3, Stock: 4, Reach: 5, Winners: 4, Lapsed: 1, Ranks: 7, Ended: true, Shards: make([]Tree, 3)}}
+	l := &list{record: Record{
+		Published: Published{Beacon: beacon, Substitutes: 3, Winners: 4, Lapsed: 1, Ranks: 7},
+		Closes:    "2026-11-27T18:00:00Z", Stock: 4, Reach: 5, Ended: true, Shards: make([]Tree, 3),
+	}}
 	labels := make([][]Digest, 3)
 	for i := range 12 {
 		shard := i / 5

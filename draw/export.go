@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
 )
 
 // This file reads the part of an export that Verify needs.
@@ -31,96 +30,26 @@ type exportHeader struct {
 // line in order. It leaves the lines after the entries unread.
 func readExport(from io.Reader, header func(exportHeader) error, entry func(Line) error) error {
 	lines := bufio.NewReaderSize(from, 1<<16)
-	first, err := lines.ReadBytes('\n')
-	switch {
-	case err == io.EOF && len(first) > 0:
-		err = errCutOff
-	case err == nil:
-		err = readHeader(first, header)
-	}
-	if err != nil {
-		return fmt.Errorf("line 1: %w", err)
-	}
-	over := make(chan struct{})
-	defer close(over)
-	for p := range decoded(lines, over) {
-		<-p.done
-		for i, line := range p.lines {
-			if err := entry(line); err != nil {
-				return fmt.Errorf("line %d: %w", p.first+i, err)
-			}
-		}
-		if p.err != nil {
-			return fmt.Errorf("line %d: %w", p.first+len(p.lines), p.err)
-		}
-	}
-	return nil
-}
-
-var errCutOff = fmt.Errorf("it ends in the middle: %w", io.ErrUnexpectedEOF)
-
-// part is a sequence of consecutive lines.
-type part struct {
-	first int // number of the first line
-	texts [][]byte
-	err   error // of the line after texts, or after lines once it is done
-	lines []Line
-	done  chan struct{} // closed when the texts are decoded
-}
-
-// linesOfPart is large enough that passing a part on costs little compared with decoding it.
-const linesOfPart = 256
-
-// decoded returns the lines after the header in parts, in order. The parts are decoded
-// concurrently, which is most of the work. The goroutines end when over is closed.
-func decoded(from *bufio.Reader, over <-chan struct{}) <-chan *part {
-	parts := make(chan *part, 2*runtime.GOMAXPROCS(0))
-	go func() {
-		defer close(parts)
-		for next, last := 2, false; !last; {
-			p := &part{first: next, done: make(chan struct{})}
-			last = p.read(from)
-			next += len(p.texts)
-			go p.decode()
-			select {
-			case parts <- p:
-			case <-over:
-				return
-			}
-		}
-	}()
-	return parts
-}
-
-// read fills a part. last reports whether no lines of entries follow it.
-func (p *part) read(from *bufio.Reader) (last bool) {
-	for len(p.texts) < linesOfPart {
-		text, err := from.ReadBytes('\n')
+	for number := 1; ; number++ {
+		text, err := lines.ReadBytes('\n')
 		switch {
-		case err == io.EOF && len(text) == 0, err == nil && !bytes.HasPrefix(text, []byte(`{"claim":`)):
-			return true
-		case err == io.EOF:
-			p.err = errCutOff
-			return true
+		case number > 1 && (err == io.EOF && len(text) == 0 || err == nil && !bytes.HasPrefix(text, []byte(`{"claim":`))):
+			return nil
+		case err == io.EOF && len(text) > 0:
+			err = fmt.Errorf("it ends in the middle: %w", io.ErrUnexpectedEOF)
 		case err != nil:
-			p.err = err
-			return true
+		case number == 1:
+			err = readHeader(text, header)
+		default:
+			var line Line
+			if err = json.Unmarshal(text, &line); err == nil {
+				err = entry(line)
+			}
 		}
-		p.texts = append(p.texts, text)
-	}
-	return false
-}
-
-func (p *part) decode() {
-	p.lines = make([]Line, len(p.texts))
-	for i, text := range p.texts {
-		if err := json.Unmarshal(text, &p.lines[i]); err != nil {
-			p.lines, p.err = p.lines[:i], err
-			break
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
 		}
 	}
-	p.texts = nil
-	close(p.done)
 }
 
 func readHeader(text []byte, take func(exportHeader) error) error {

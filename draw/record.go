@@ -1,35 +1,36 @@
 package draw
 
+// Published are the values of a draw that its operator has published. Steps that have not happened
+// yet are omitted.
+type Published struct {
+	Commitment Digest  `json:"commitment"` // before the first entry
+	Beacon     *Beacon `json:"beacon,omitempty"`
+	Root       *Digest `json:"root,omitempty"`  // at the close: of the trees of all shards' entries
+	Link       *Digest `json:"link,omitempty"`  // once revealed: the link before the commitment
+	Ranks      int64   `json:"ranks,omitempty"` // once revealed: number of ranks published so far
+
+	Substitutes int64 `json:"substitutes"` // ranks beyond the stock
+	Winners     int64 `json:"winners"`     // the stock
+	Lapsed      int64 `json:"lapsed"`      // awards that have lapsed: as many substitutes follow
+}
+
 // Record is the part of an export's header that describes a draw. Steps that have not
 // happened yet are omitted.
 type Record struct {
-	Commitment Digest `json:"commitment"`
+	Published
 	// CommittedCloses is the closesAt that the commitment covers, beside the substitutes and the
 	// beacon; "": it is not revealed yet.
-	CommittedCloses string  `json:"committedClosesAt,omitempty"`
-	Opens           string  `json:"opensAt,omitempty"` // RFC 3339, as all times
-	Closes          string  `json:"closesAt"`
-	Beacon          *Beacon `json:"beacon,omitempty"`
+	CommittedCloses string `json:"committedClosesAt,omitempty"`
+	Opens           string `json:"opensAt,omitempty"` // RFC 3339, as all times
+	Closes          string `json:"closesAt"`
 
-	// From the close on: the trees of the shards' entries, in their order, and their root.
-	Shards []Tree  `json:"shards,omitempty"`
-	Root   *Digest `json:"root,omitempty"`
+	// Shards are, from the close on, the trees of the shards' entries, in their order.
+	Shards []Tree `json:"shards,omitempty"`
 
-	// Once revealed: the link before the commitment, and the number of published ranks.
-	Link  *Digest `json:"link,omitempty"`
-	Ranks int64   `json:"ranks,omitempty"`
-
-	// Substitutes is the number of ranks beyond the stock. Stock is the stock when the draw was
-	// revealed, 0 if it is not. Reach is the last rank that might be awarded: the stock, plus one
-	// for each lapsed award, until the sale was closed for good.
-	Substitutes int64 `json:"substitutes"`
-	Stock       int64 `json:"stock,omitempty"`
-	Reach       int64 `json:"reach"`
-
-	// Winners is the stock, and Lapsed the number of lapsed awards: as many substitutes
-	// follow.
-	Winners int64 `json:"winners"`
-	Lapsed  int64 `json:"lapsed"`
+	// Stock is the stock when the draw was revealed, 0 if it is not. Reach is the last rank that
+	// might be awarded: the stock, plus one for each lapsed award, until the sale was closed for good.
+	Stock int64 `json:"stock,omitempty"`
+	Reach int64 `json:"reach"`
 
 	// Ended means that nothing more is awarded. Until then an entry may wait for its unit
 	// although another of a higher rank has its own.
@@ -69,18 +70,10 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// Status is the progress of a sale's draw, for observers. Steps that have not happened yet
-// are omitted.
+// Status is the progress of a sale's draw, for observers.
 type Status struct {
-	Commitment  Digest  `json:"commitment"` // published before the first entry
-	Beacon      *Beacon `json:"beacon,omitempty"`
-	Substitutes int64   `json:"substitutes"`
-	Winners     int64   `json:"winners"` // the stock
-	Entries     int64   `json:"entries"` // so far, or at the close
-	Root        *Digest `json:"root,omitempty"`
-	Revealed    bool    `json:"revealed"`
-	Link        *Digest `json:"link,omitempty"`
-	Ranks       int64   `json:"ranks,omitempty"` // published so far
-	Complete    bool    `json:"complete"`        // all ranks are published
-	Lapsed      int64   `json:"lapsed"`          // awards that have lapsed: as many substitutes follow
+	Published
+	Entries  int64 `json:"entries"` // so far, or at the close
+	Revealed bool  `json:"revealed"`
+	Complete bool  `json:"complete"` // all ranks are published
 }

@@ -30,8 +30,6 @@ type Report struct {
 	OK       bool     `json:"ok"`
 	Revealed bool     `json:"revealed"` // if not, there are only entries yet
 	Entries  int64    `json:"entries"`
-	Winners  int64    `json:"winners"`
-	Lapsed   int64    `json:"lapsed"`
 	Awarded  int64    `json:"awarded"`
 	Waiting  int64    `json:"waiting"` // entries that are due a unit, and have none yet
 	Problems []string `json:"problems"`
@@ -39,11 +37,7 @@ type Report struct {
 	// Notes are findings that no file can decide, and that a person should check.
 	Notes []string `json:"notes"`
 
-	// Values that the operator has published: compare them with those noted in time.
-	Commitment Digest  `json:"commitment"`
-	Root       *Digest `json:"root,omitempty"`
-	Link       *Digest `json:"link,omitempty"`
-	Beacon     *Beacon `json:"beacon,omitempty"`
+	Published // compare the values with those noted in time
 
 	// Of Options.User; 0: the user has no entry, or nothing is revealed yet.
 	Rank  int64  `json:"rank,omitempty"`
@@ -109,10 +103,10 @@ func (v *Verifier) problem(format string, args ...any) {
 
 // NewVerifier returns the verifier of the draw of a run.
 func NewVerifier(sale, uid string, r Record, o Options) (*Verifier, error) {
-	v := &Verifier{options: o, record: r, shards: make([][]Digest, len(r.Shards)), users: map[string]int32{}, states: map[string]int64{}, report: &Report{
-		Sale: sale, UID: uid, Winners: r.Winners, Lapsed: r.Lapsed, Problems: []string{}, Notes: []string{},
-		Commitment: r.Commitment, Root: r.Root, Link: r.Link, Beacon: r.Beacon,
-	}}
+	v := &Verifier{
+		options: o, record: r, shards: make([][]Digest, len(r.Shards)), users: map[string]int32{}, states: map[string]int64{},
+		report: &Report{Sale: sale, UID: uid, Published: r.Published, Problems: []string{}, Notes: []string{}},
+	}
 	var err error
 	if v.closes, err = time.Parse(time.RFC3339Nano, r.Closes); err != nil {
 		return nil, fmt.Errorf("draw.closesAt: %w", err)

@@ -35,12 +35,12 @@ type Actual struct {
 	// Units are the units of the planned sale, if the caller has read them (current.ReadUnits).
 	// Reading a sale leaves it nil.
 	Units *UnitsActual
-	// Packets is the state of a red packet, if the caller that plans its destroy has read it
-	// (current.ReadPackets). Reading a sale leaves it nil.
-	Packets *PacketsActual
-	// Holds is how a planned destroy treats held claims, if its caller has read them
-	// (current.ReadHolds). Reading a sale leaves it nil.
-	Holds *HoldsActual
+	// Ledger is the whole ledger of a sale whose destroy depends on it, if the caller has read it
+	// (current.ReadLedger). Reading a sale leaves it nil.
+	Ledger *LedgerActual
+	// CancelHolds is set by callers that plan a destroy that cancels held claims. Otherwise it
+	// waits until each is settled.
+	CancelHolds bool
 	// Nonce is random input of the uid of a new run. It is drawn with each read, so that
 	// making a plan is a pure function.
 	Nonce string

@@ -42,7 +42,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		before := saleAttributes(old, old.Stock, sale.Phase(), sale.Generation())
 		if sale.Live() {
 			before.Ends = actual.ends()
-			p.holds(before.Ends, actual.Holds)
+			p.holds(actual, before.Ends)
 			p.packets(actual, before)
 		}
 		why, reason := deleteReason(sale, kept)
@@ -79,11 +79,17 @@ func (p *Plan) deletions(actual *Actual) {
 	}
 }
 
-// HoldsActual is how a destroy treats claims that are held for payments.
-type HoldsActual struct {
-	Cancel bool      // cancel them; otherwise wait until each is settled
-	Err    error     // why the duration of the wait is unknown
-	Last   time.Time // release of the last hold unless it is extended; zero: none is open
+// LedgerActual is the whole ledger of a sale.
+type LedgerActual struct {
+	Shards []*ledger.State
+	Err    error // why it is unknown
+}
+
+// EndsByLedger reports whether a plan to destroy the sale depends on the whole ledger: units are held,
+// or they are packets of money.
+func (a *Actual) EndsByLedger() bool {
+	t, _ := a.Totals()
+	return a.Sale.Live() && (t.Held > 0 || a.hasPackets())
 }
 
 // HoldTimes returns when the first and the last open hold are released, in microseconds since
@@ -102,16 +108,19 @@ func HoldTimes(shards []*ledger.State) (first, last int64, n int) {
 }
 
 // holds adds a warning that states how a destroy treats holds.
-func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
-	held := unitsAre(ends.Held) + " held for payments"
+func (p *Plan) holds(actual *Actual, ends *Ends) {
+	held, last := unitsAre(ends.Held)+" held for payments", int64(0)
+	if is := actual.Ledger; is != nil && is.Err == nil {
+		_, last, _ = HoldTimes(is.Shards)
+	}
 	switch {
 	case ends.Held == 0:
-	case holds != nil && holds.Cancel:
+	case actual.CancelHolds:
 		p.warn("%s: these claims are cancelled, and payments that come for them must be paid back", held)
-	case holds == nil || holds.Err != nil || holds.Last.IsZero():
+	case last == 0:
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released; --cancel-holds cancels them instead", held)
 	default:
-		ends.HeldUntil = TimeText(holds.Last.Truncate(time.Second).Add(time.Second))
+		ends.HeldUntil = TimeText(time.UnixMicro(last).Truncate(time.Second).Add(time.Second))
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released, at the latest at %s unless some are extended; --cancel-holds cancels them instead",
 			held, ends.HeldUntil)
 	}

@@ -28,12 +28,12 @@ func RefundOf(sale *ledger.Sale) *Refund {
 	if err != nil || old.RedPacket == nil {
 		return nil
 	}
-	return NewRefund(*old.RedPacket, old.Stock-sealed.GetUnitsSold(), sealed.GetRefund(), sealed.GetUnitsSold())
+	return newRefund(*old.RedPacket, old.Stock-sealed.GetUnitsSold(), sealed.GetRefund(), sealed.GetUnitsSold())
 }
 
-// NewRefund returns the refund of a red packet with the numbers of packets left and granted,
+// newRefund returns the refund of a red packet with the numbers of packets left and granted,
 // and the amount left in minor units.
-func NewRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
+func newRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
 	return &Refund{
 		Packets: packets, Amount: r.Format(amount), Currency: r.Currency,
 		Granted: granted, GrantedAmount: r.Format(r.Total - amount), Total: r.Format(r.Total),
@@ -62,7 +62,7 @@ func Untaken(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 			taken += packets.Sum(s.Claim(i).Units...)
 		}
 	}
-	for _, units := range InTransit(shards) { // empty once shards are sealed
+	for _, units := range inTransit(shards) { // empty once shards are sealed
 		add(units)
 	}
 	if left+taken != red.Total {
@@ -72,8 +72,8 @@ func Untaken(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 	return left, nil
 }
 
-// InTransit lists the units in transit: sent and not received.
-func InTransit(shards []*ledger.State) (sent []ledger.Units) {
+// inTransit lists the units in transit: sent and not received.
+func inTransit(shards []*ledger.State) (sent []ledger.Units) {
 	for from, s := range shards {
 		for _, out := range s.Open() {
 			if out.To < len(shards) && shards[out.To].Received(from) < out.K {
@@ -84,32 +84,50 @@ func InTransit(shards []*ledger.State) (sent []ledger.Units) {
 	return sent
 }
 
-// PacketsActual is the current state of a red packet by its ledger.
-type PacketsActual struct {
-	Err  error // why it is unknown; then the rest is empty
-	Ends Ends
-}
-
-// HasPackets reports whether the sale is live and its units are packets of money.
-func (a *Actual) HasPackets() bool {
-	if !a.Sale.Live() {
-		return false
-	}
+// hasPackets reports whether the units of the sale are packets of money.
+func (a *Actual) hasPackets() bool {
 	red, err := ledger.RedPacketOf(a.Sale)
 	return red != nil || err != nil
+}
+
+// endsOfPackets returns the counts and the refund of a red packet by its ledger.
+func (a *Actual) endsOfPackets() (*Ends, error) {
+	red, err := ledger.RedPacketOf(a.Sale)
+	switch {
+	case a.Ledger.Err != nil:
+		return nil, a.Ledger.Err
+	case err != nil:
+		return nil, err
+	case a.Sale.Applied() == 0: // it was never on every shard, so no process served it
+		return &Ends{Available: red.Packets, Refund: newRefund(red.RedPacket, red.Packets, red.Total, 0)}, nil
+	}
+	left, err := Untaken(a.Sale, a.Ledger.Shards)
+	if err != nil {
+		return nil, err
+	}
+	ends := new(Ends)
+	for _, s := range a.Ledger.Shards {
+		ends.Sold += s.Sold
+		ends.Available += s.Available
+		ends.Claims += int64(s.Claims())
+	}
+	for _, units := range inTransit(a.Ledger.Shards) {
+		ends.InFlight += units.Count()
+	}
+	ends.Refund = newRefund(red.RedPacket, ends.Available+ends.InFlight, left, ends.Sold)
+	return ends, nil
 }
 
 // packets adds the amounts to the plan of a destroy. The amount of packets that lists have
 // given and the ledger lacks is known only from the ledger.
 func (p *Plan) packets(actual *Actual, before *Attributes) {
-	switch is := actual.Packets; {
-	case is == nil:
+	if actual.Ledger == nil || !actual.hasPackets() {
 		return
-	case is.Err != nil:
-		p.warn("the rest of the red packet is unknown: %s", ShortError(is.Err))
-	default:
-		ends := is.Ends
-		before.Ends = &ends
+	}
+	if ends, err := actual.endsOfPackets(); err != nil {
+		p.warn("the rest of the red packet is unknown: %s", ShortError(err))
+	} else {
+		before.Ends = ends
 	}
 	ahead := false
 	for i, l := range actual.Lists {

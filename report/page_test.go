@@ -114,7 +114,10 @@ func TestSectionsOfTheAudit(t *testing.T) {
 	}
 	p.Audit.Outcomes = ledger.Outcomes{Confirmed: 1234}
 	p.Audit.HoldTimes = &audit.HoldTimes{Holds: 2, P50: .5, P90: 1, P99: 2, Max: 60}
-	p.Audit.Draw = &draw.Report{OK: true, Revealed: true, Entries: 50, Winners: 10, Awarded: 9, Lapsed: 1, Notes: []string{"noted"}, Beacon: &draw.Beacon{Name: "quicknet", Round: "7"}}
+	p.Audit.Draw = &draw.Report{
+		OK: true, Revealed: true, Entries: 50, Awarded: 9, Notes: []string{"noted"},
+		Published: draw.Published{Winners: 10, Lapsed: 1, Beacon: &draw.Beacon{Name: "quicknet", Round: "7"}},
+	}
 	p.Audit.Packets = &audit.Packets{Total: "10.00", Currency: "CNY", Packets: 10, Granted: "4.00", Taken: 4, Left: "6.00"}
 	p.Thresholds = []threshold.Result{{Threshold: "sold==4", OK: true, Measured: 4}}
 	text := written(t, p)

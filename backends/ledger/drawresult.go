@@ -105,11 +105,9 @@ func drawRecord(sale *Sale, generations []*pb.Planned, closed bool) (*draw.Recor
 		return nil, err
 	}
 	opens, closes := entryHours(generations)
-	r := &draw.Record{
-		Substitutes: terms.Substitutes, Beacon: terms.Beacon,
-		Commitment: draw.Digest(sale.Draw().GetCommitment()),
-		Opens:      opens, Closes: closes,
-	}
+	r := &draw.Record{Opens: opens, Closes: closes, Published: draw.Published{
+		Commitment: draw.Digest(sale.Draw().GetCommitment()), Beacon: terms.Beacon, Substitutes: terms.Substitutes,
+	}}
 	if entries := sale.EntriesClosed(); closed && entries != nil {
 		root := draw.Digest(entries.GetRoot())
 		r.Shards, r.Root = sale.Trees(), &root
@@ -176,8 +174,5 @@ func DrawStatus(sale *Sale) *draw.Status {
 	if err != nil {
 		return nil // a newer program has written the declaration
 	}
-	return &draw.Status{
-		Commitment: r.Commitment, Beacon: r.Beacon, Substitutes: r.Substitutes, Root: r.Root,
-		Revealed: r.Link != nil, Link: r.Link, Ranks: r.Ranks, Complete: sale.Ranked(),
-	}
+	return &draw.Status{Published: r.Published, Revealed: r.Link != nil, Complete: sale.Ranked()}
 }

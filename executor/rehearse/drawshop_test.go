@@ -53,7 +53,7 @@ func (s *drawShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case rest == "":
 		json.NewEncoder(w).Encode(api.Sale{SaleSummary: api.SaleSummary{Sale: "movie", Held: int64(len(s.in(api.Held))), Sold: int64(len(s.in(api.Sold))), Draw: &draw.Status{
-			Winners: s.stock, Ranks: int64(len(s.order)), Complete: s.revealed, Lapsed: s.lapsed(),
+			Published: draw.Published{Winners: s.stock, Ranks: int64(len(s.order)), Lapsed: s.lapsed()}, Complete: s.revealed,
 		}}})
 		return
 	case rest == "/claims":

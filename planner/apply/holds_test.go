@@ -94,15 +94,16 @@ func TestPlanOfADestroyWithHolds(t *testing.T) {
 		}
 	}
 	warns("3 units are held for payments: destroy closes the sale, then waits until each of these claims is paid, cancelled or released;", "")
-	actual.Holds = current.ReadHolds(t.Context(), w.config().Logs, actual)
+	actual.Ledger = current.ReadLedger(t.Context(), w.config().Logs, actual)
 	last := planner.TimeText(w.now.Wall.Add(150 * time.Second).Truncate(time.Second).Add(time.Second))
 	warns("at the latest at "+last+" unless some are extended; --cancel-holds cancels them instead", last)
-	actual.Holds.Cancel = true
+	actual.CancelHolds = true
 	warns("3 units are held for payments: these claims are cancelled, and payments that come for them must be paid back", "")
 	w.destroyHeld(true)
-	actual.Holds = current.ReadHolds(t.Context(), w.config().Logs, actual) // of before: there are no logs any more
+	actual.CancelHolds = false
+	actual.Ledger = current.ReadLedger(t.Context(), w.config().Logs, actual) // of before: there are no logs any more
 	warns("3 units are held for payments: destroy closes the sale, then waits until each of these claims is paid, cancelled or released;", "")
-	if holds := current.ReadHolds(t.Context(), w.config().Logs, w.actual()); holds != nil {
+	if holds := current.ReadLedger(t.Context(), w.config().Logs, w.actual()); holds != nil {
 		t.Errorf("once it is destroyed: %+v", holds)
 	}
 }

@@ -1,6 +1,6 @@
 // Package current reads the current state of a sale, for plans and statuses. A Machine reads
 // the sale's log, the heads of its shards, the lock nodes and the list nodes, each once; what a
-// plan of another kind needs beside is read by ReadUnits, ReadHolds and ReadPackets.
+// plan of another kind needs beside is read by ReadUnits and ReadLedger.
 //
 // The package guarantees:
 //   - Reading changes nothing, and needs no right to write.

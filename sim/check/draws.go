@@ -424,19 +424,19 @@ func (e *evidence) awarded(r *run, bad fault) {
 // drawPart is what an export says of a draw.
 type drawPart struct {
 	Commitment  string      `json:"commitment"`
-	Committed   string      `json:"committedClosesAt,omitempty"`
-	OpensAt     string      `json:"opensAt,omitempty"`
-	ClosesAt    string      `json:"closesAt"`
 	Beacon      *drawBeacon `json:"beacon,omitempty"`
-	Shards      []treePart  `json:"shards,omitempty"`
 	Root        string      `json:"root,omitempty"`
 	Link        string      `json:"link,omitempty"`
 	Ranks       int64       `json:"ranks,omitempty"`
 	Substitutes int64       `json:"substitutes"`
-	Stock       int64       `json:"stock,omitempty"`
-	Reach       int64       `json:"reach"`
 	Winners     int64       `json:"winners"`
 	Lapsed      int64       `json:"lapsed"`
+	Committed   string      `json:"committedClosesAt,omitempty"`
+	OpensAt     string      `json:"opensAt,omitempty"`
+	ClosesAt    string      `json:"closesAt"`
+	Shards      []treePart  `json:"shards,omitempty"`
+	Stock       int64       `json:"stock,omitempty"`
+	Reach       int64       `json:"reach"`
 	Ended       bool        `json:"ended,omitempty"`
 }
 

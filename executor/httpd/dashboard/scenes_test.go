@@ -195,7 +195,7 @@ func held(l *Look) {
 }
 
 func drawn(l *Look) {
-	l.Sale.Draw = &draw.Status{Substitutes: 500, Winners: l.Sale.Stock, Entries: 3 * l.Sale.Sold}
+	l.Sale.Draw = &draw.Status{Published: draw.Published{Substitutes: 500, Winners: l.Sale.Stock}, Entries: 3 * l.Sale.Sold}
 	for i := range l.Sale.Shards {
 		l.Sale.Shards[i].State, l.Sale.Shards[i].Entries = api.ShardDrawing, 3*l.Sale.Shards[i].Sold
 		l.Sale.Shards[i].Available, l.Sale.Shards[i].Sold = l.Sale.Shards[i].Available+l.Sale.Shards[i].Sold, 0
