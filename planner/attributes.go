@@ -59,10 +59,17 @@ func (a *Attributes) list() (fields []Field) {
 		case path == "spec.stock": // the phases precede it
 			show("phase", a.Phase)
 			show("spec.phase", string(sale.Phase))
+		case path == "spec.users.attributes": // the rules precede them
+			a.listRules(sale, show)
+		case path == "spec.users.fresh":
+			file := sale.Users != nil && sale.Users.Table == nil
+			show("users.from", map[bool]string{true: "a file"}[file])
 		case path == "spec.opensAt":
 			text = TimeText(sale.OpensAt)
 		case path == "spec.closesAt":
 			text = TimeText(sale.ClosesAt)
+		case path == "spec.queue.priority" && text != "":
+			text += costText(a.Costs["priority"])
 		}
 		show(strings.TrimPrefix(strings.TrimPrefix(path, "metadata."), "spec."), text)
 	})
@@ -75,7 +82,6 @@ func (a *Attributes) list() (fields []Field) {
 	if sale.RedPacket != nil {
 		show("redPacket", packetText(*sale))
 	}
-	a.listRules(sale, show)
 	if a.Sale != nil {
 		settings := sale.Settings()
 		spec.Each("", &settings, show)
@@ -97,7 +103,7 @@ func (a *Attributes) list() (fields []Field) {
 }
 
 // listedOtherwise are the blocks of options that list formats itself.
-var listedOtherwise = []string{"phase", "rules", "variables", "users", "history", "queue", "redis", "hbase", "embedded"}
+var listedOtherwise = []string{"phase", "rules", "variables", "redis", "hbase", "embedded"}
 
 func trueText(is bool) string {
 	if is {

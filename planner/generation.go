@@ -156,5 +156,3 @@ func PaymentText(p *spec.Payment) string {
 	})
 	return strings.Join(words, ", ")
 }
-
-func termText(d spec.Duration) string { return spec.FormatTerm(time.Duration(d)) }

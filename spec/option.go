@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -363,6 +364,12 @@ func textOf(value any) string {
 		return FormatTerm(time.Duration(v))
 	case []string:
 		return strings.Join(v, ", ")
+	case map[string]string:
+		var words []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			words = append(words, name+" "+v[name])
+		}
+		return strings.Join(words, ", ")
 	}
 	return fmt.Sprint(value)
 }

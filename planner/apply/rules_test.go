@@ -46,8 +46,7 @@ func TestRulesOfALiveSale(t *testing.T) {
 	all, fewer := choosy(), with(choosy(), func(s *spec.Sale) {
 		s.Rules = []spec.Rule{{Name: "members", Require: `user.level == "gold"`, Enforce: spec.EnforceAudit}}
 		s.Variables, s.History, s.Queue = nil, nil, &spec.Queue{Order: spec.OrderArrival, Depth: 10}
-		s.Users = &spec.Users{Attributes: s.Users.Attributes, Fresh: spec.Duration(time.Second), Cached: 5, Table: &spec.UsersTable{
-			Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u", Columns: map[string]string{"level": "lvl"}}}
+		s.Users = &spec.Users{Attributes: s.Users.Attributes, Fresh: spec.Duration(time.Second), Cached: 5, Table: &spec.UsersTable{Rows: spec.Rows{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u"}, Columns: map[string]string{"level": "lvl"}}}
 	})
 	for _, step := range []struct {
 		sale               spec.Sale
@@ -64,13 +63,15 @@ variable adult:  > now - user.born > duration("157680h")
 users.attributes:  > born timestamp, level string
 users.from:  > a file
 users.fresh:  > 90s
-users.cached:  > 100,000
-history.from:  > exports and HBase table purchases, family h
-history.zookeeper:  > z:1, z:2
-history.zookeeperRoot:  > /hbase
+users.cached:  > 100000
+history.files:  > exports
+history.hbase.zookeeper:  > z:1, z:2
+history.hbase.zookeeperRoot:  > /hbase
+history.hbase.table:  > purchases
+history.hbase.family:  > h
 queue.order:  > priority
 queue.priority:  > user.level == 'gold' ? 1 : 0, cost at most 3 of 100,000
-queue.depth:  > 5,000
+queue.depth:  > 5000
 generation: 1 > 2
 `, "members; in audit adults; waiting claims by priority (rule set " + shortHash(t, all) + ")",
 			`,"deny":["members"],"audit":["adults"],"priority":true}`},
@@ -79,22 +80,26 @@ rule set: ` + shortHash(t, all) + ` > ` + shortHash(t, fewer) + `
 rules: members, adults > members
 rule members: deny, cost at most 14 of 100,000: user.level in ["gold", "silver"] > audit, cost at most 3 of 100,000: user.level == "gold"
 rule members, message: Members only. > 
-users.from: a file > HBase table users, family u
-users.columns:  > level lvl
-users.zookeeper:  > z:1
-users.zookeeperRoot:  > /hbase
+users.hbase.zookeeper:  > z:1
+users.hbase.zookeeperRoot:  > /hbase
+users.hbase.table:  > users
+users.hbase.family:  > u
+users.hbase.columns:  > level lvl
+users.from: a file > 
 users.fresh: 90s > 1s
-users.cached: 100,000 > 5
+users.cached: 100000 > 5
+history.files: exports > 
+history.hbase.zookeeper: z:1, z:2 > 
+history.hbase.zookeeperRoot: /hbase > 
+history.hbase.table: purchases > 
+history.hbase.family: h > 
 queue.order: priority > arrival
-queue.depth: 5,000 > 10
+queue.priority: user.level == 'gold' ? 1 : 0, cost at most 3 of 100,000 > 
+queue.depth: 5000 > 10
 generation: 2 > 3
 rule adults: audit, cost at most 8 of 100,000: variables.adult > 
 rule adults, messageExpression: 'Hello ' + user.id > 
 variable adult: now - user.born > duration("157680h") > 
-history.from: exports and HBase table purchases, family h > 
-history.zookeeper: z:1, z:2 > 
-history.zookeeperRoot: /hbase > 
-queue.priority: user.level == 'gold' ? 1 : 0, cost at most 3 of 100,000 > 
 `, "in audit members (rule set " + shortHash(t, fewer) + ")", `,"audit":["members"]}`},
 		{with(fewer, func(s *spec.Sale) { s.Rules, s.Users, s.Queue = nil, nil, nil }), "", "", ""},
 	} {
