@@ -63,8 +63,6 @@ func ForSale(s spec.Sale) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the rules of sale %s: %w", s.Name, err)
 	}
-	c.count("variables", len(s.Variables), MaxVariables)
-	c.count("rules", len(s.Rules), MaxRules)
 	for _, v := range s.Variables {
 		c.variable(v)
 	}
@@ -126,12 +124,6 @@ func newCompiler(s spec.Sale) (*compiler, error) {
 	set := &Set{schema: schema, fields: p.fields()}
 	set.pool.New = func() any { return new(evaluation) }
 	return &compiler{provider: p, env: environment, sale: s, options: programOptions(MaxCost), set: set}, nil
-}
-
-func (c *compiler) count(what string, n, limit int) {
-	if n > limit {
-		c.refuse(place{}, "Remove some, or combine them.", "there are %d %s, at most %d are allowed", n, what, limit)
-	}
 }
 
 // variable compiles a variable and declares it for the expressions after it.

@@ -58,13 +58,8 @@
 // failurePolicy. There is one ordered set of rules, and the buyer sees the first refusal.
 package rules
 
-import "salectl/spec"
-
 // Limits of a declaration and of values.
 const (
-	MaxRules      = spec.MaxRules
-	MaxVariables  = spec.MaxVariables
-	MaxAttributes = spec.MaxAttributes
 	MaxExpression = 4096 // characters
 	MaxMessage    = 256  // bytes of a message for the buyer
 	MaxText       = 256  // bytes of a string
