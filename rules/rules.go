@@ -46,7 +46,7 @@
 //
 // # Payments
 //
-// Scope.Condition and Scope.Reference compile a sale file's expressions about the answers and
+// ForPayments compiles a sale file's expressions about the answers and
 // events of a payment service (predicate.go). These are JSON of any form, so names in them are
 // resolved at evaluation. Otherwise they follow the rules above.
 //
