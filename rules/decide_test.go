@@ -189,7 +189,7 @@ func TestMessages(t *testing.T) {
 	} {
 		s := mustCompile(t, declaration{Rules: []spec.Rule{{Name: "only", Require: "false", Message: c.message, MessageExpression: c.expression}}})
 		f := s.Decide(input(t)).Refusal
-		if f.Message != c.want || (f.MessageErr != nil) != c.failed || f.Reason != Denied || len(f.Message) > MaxMessage {
+		if f.Message != c.want || strings.HasPrefix(f.Detail, "messageExpression: ") != c.failed || f.Reason != Denied || len(f.Message) > MaxMessage {
 			t.Errorf("%s: %+v, want %q", name, f, c.want)
 		}
 	}
