@@ -134,7 +134,7 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 
 // OpenHistoryTable returns the table in which destroy stores what users bought. It connects on
 // first use.
-func OpenHistoryTable(t spec.HistoryTable) (*hbase.History, error) {
+func OpenHistoryTable(t spec.Rows) (*hbase.History, error) {
 	table, err := hbase.OpenHistory(t)
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
@@ -170,9 +170,7 @@ func (h histories) History(ctx context.Context, ids []string) ([][]rules.Purchas
 // not as declared, is a *rules.SourceError. Any other error is that of servers that do not answer.
 func CheckUsers(ctx context.Context, sale spec.Sale) error {
 	if u := sale.Users; u != nil && u.Table != nil {
-		t := u.Table
-		err := hbase.CheckRows(ctx, "users", hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, t.Family)
-		if err != nil {
+		if err := hbase.CheckRows(ctx, "users", u.Table.Rows); err != nil {
 			return err
 		}
 	} else if u != nil {
@@ -189,7 +187,7 @@ func CheckUsers(ctx context.Context, sale spec.Sale) error {
 		return &rules.SourceError{What: err.Error(), Remedy: "Put a complete export there, or name other files."}
 	}
 	if t := sale.History.Table; t != nil {
-		return hbase.CheckRows(ctx, "history", hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, t.Family)
+		return hbase.CheckRows(ctx, "history", *t)
 	}
 	return nil
 }

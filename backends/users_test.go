@@ -152,7 +152,7 @@ func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	table := filed("")
-	table.Users.Table = &spec.UsersTable{Zookeeper: []string{"127.0.0.1:1"}, Table: "users", Family: "u"}
+	table.Users.Table = &spec.UsersTable{Rows: spec.Rows{Zookeeper: []string{"127.0.0.1:1"}, Table: "users", Family: "u"}}
 	users, closeUsers, err := OpenUsers(table, rules.SchemaFor(table))
 	if _, cached := users.(*rules.Cache); err != nil || !cached {
 		t.Fatalf("a table: %T, %v", users, err)
@@ -160,9 +160,9 @@ func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
 	if err := closeUsers(); err != nil {
 		t.Error(err)
 	}
-	table.Users.Table.Family = ""
+	table.Users.Table.Table = ""
 	if _, _, err := OpenUsers(table, rules.SchemaFor(table)); err == nil || !strings.HasPrefix(err.Error(), "sale tickets: users: ") {
-		t.Errorf("a table without a family: %v", err)
+		t.Errorf("a table without a name: %v", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestFilesOfATableOfUsers(t *testing.T) {
 func TestFreshness(t *testing.T) {
 	const fresh = 30 * time.Second
 	file, table := &spec.Users{File: "users.csv"}, &spec.Users{Table: new(spec.UsersTable)}
-	exports, kept := []string{"*.ndjson"}, new(spec.HistoryTable)
+	exports, kept := []string{"*.ndjson"}, new(spec.Rows)
 	for name, c := range map[string]struct {
 		users   *spec.Users
 		history *spec.History

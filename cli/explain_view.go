@@ -65,9 +65,6 @@ func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanatio
 		if r.Enforce != spec.EnforceDeny {
 			r.Message = "" // no buyer receives it
 		}
-		if r.MessageErr != nil {
-			r.Detail = "messageExpression: " + r.MessageErr.Error()
-		}
 		x.Rules = append(x.Rules, r)
 	}
 	x.Priority = found.Priority

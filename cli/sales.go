@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"salectl/backends/ledger"
-	"salectl/executor/payments"
 	"salectl/planner"
 	"salectl/rules"
 	"salectl/spec"
@@ -137,7 +136,7 @@ func withExpressions(sales []spec.Sale, err error) error {
 		if _, err := rules.ForSale(sale); err != nil {
 			all = multierror.Append(all, err)
 		}
-		if err := payments.Validate(sale); err != nil {
+		if _, _, err := rules.ForPayments(sale); err != nil {
 			all = multierror.Append(all, err)
 		}
 	}

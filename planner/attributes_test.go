@@ -47,9 +47,8 @@ func optioned() []spec.Sale {
 		s.Payment.Webhook = &spec.PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Failure: "event.failed", Claim: "event.claim", Payment: "event.id"}
 		s.Rules = []spec.Rule{{Name: "some", Require: "variables.some", Message: "No.", MessageExpression: "'No, ' + user.id", Enforce: spec.EnforceDeny}}
 		s.Variables = []spec.Variable{{Name: "some", Expression: "user.level != ''"}}
-		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeString}}, Fresh: spec.Duration(time.Second), Cached: 7, Table: &spec.UsersTable{
-			Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u", Columns: map[string]string{"level": "l"}}}
-		s.History = &spec.History{Files: []string{"x.ndjson"}, Table: &spec.HistoryTable{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "bought", Family: "h"}}
+		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeString}}, Fresh: spec.Duration(time.Second), Cached: 7, Table: &spec.UsersTable{Rows: spec.Rows{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u"}, Columns: map[string]string{"level": "l"}}}
+		s.History = &spec.History{Files: []string{"x.ndjson"}, Table: &spec.Rows{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "bought", Family: "h"}}
 		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 9}
 		s.Units = &spec.Units{Ranges: []string{"A1-A10"}, Choose: true}
 	})

@@ -1,13 +1,14 @@
 package rules
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"salectl/backends/clock"
 )
@@ -25,16 +26,15 @@ type CacheConfig struct {
 // Cache is a Users that caches the answers of another. It makes one call to the source at a time:
 // lookups that arrive during a call share the next one, and one user is never looked up twice at a
 // time. It also caches that a user is unknown. An answer older than Fresh is looked up again; if
-// that fails, so does Lookup. Cache never returns a stale answer, and caches no errors. A Lookup
-// returns early if its context ends; the calls to the source do not depend on it.
+// that fails, so does Lookup. No answer was stale when its Lookup began, and Cache caches no errors. A
+// Lookup returns early if its context ends; the calls to the source do not depend on it.
 type Cache struct {
 	config CacheConfig
 
 	// mu guards the fields below. It is not held during calls to the source.
 	mu      sync.Mutex
-	entries map[string]*list.Element // of *cached
-	recent  *list.List               // most recently requested user first
-	pending map[string]*call         // by user: the calls of queue, and the one under way
+	entries simplelru.LRUCache[string, *cached]
+	pending map[string]*call // by user: the calls of queue, and the one under way
 	queue   []*call
 	calling bool // a goroutine makes the calls of queue
 }
@@ -55,53 +55,33 @@ type call struct {
 // ErrLate reports that the source took longer than its answers are fresh.
 var ErrLate = errors.New("the answer took longer than it is fresh")
 
-// NewCache returns a Cache, or an error if the configuration is invalid.
+// NewCache returns a Cache.
 func NewCache(c CacheConfig) (*Cache, error) {
-	switch {
-	case c.Source == nil || c.Clock == nil:
-		return nil, errors.New("a cache of users needs a source and a clock")
-	case c.Fresh <= 0:
-		return nil, fmt.Errorf("a freshness of %s keeps nothing: write one above 0", c.Fresh)
-	case c.Timeout <= 0:
-		return nil, fmt.Errorf("a timeout of %s ends every call: write one above 0", c.Timeout)
-	case c.Entries < 1 || c.Batch < 1:
-		return nil, fmt.Errorf("a cache of %d users, %d a call, keeps nothing: write at least 1", c.Entries, c.Batch)
+	entries, err := simplelru.NewLRU[string, *cached](c.Entries, nil)
+	if err != nil {
+		return nil, fmt.Errorf("a cache of %d users: %w", c.Entries, err)
 	}
-	return &Cache{config: c, entries: map[string]*list.Element{}, recent: list.New(), pending: map[string]*call{}}, nil
+	return &Cache{config: c, entries: entries, pending: map[string]*call{}}, nil
 }
-
-// maxRounds limits how often one Lookup repeats calls for answers that have become stale during
-// calls for others.
-const maxRounds = 10
 
 // Lookup implements Users. It wraps errors of the source.
 func (c *Cache) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
-	answers := make([]*cached, len(ids))
-	for range maxRounds {
-		calls := c.request(ids, answers)
-		if calls == nil {
-			all := make([]Attributes, len(ids))
-			for i, a := range answers {
-				all[i] = a.user
-			}
-			return all, nil
+	all := make([]Attributes, len(ids))
+	for i, call := range c.request(ids, all) {
+		if call == nil {
+			continue
 		}
-		for i, call := range calls {
-			if call == nil {
-				continue
-			}
-			select {
-			case <-call.done:
-			case <-ctx.Done():
-				return nil, fmt.Errorf("look up users: %w", ctx.Err())
-			}
-			if call.err != nil {
-				return nil, fmt.Errorf("look up users: %w", call.err)
-			}
-			answers[i] = call.answers[ids[i]]
+		select {
+		case <-call.done:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("look up users: %w", ctx.Err())
 		}
+		if call.err != nil {
+			return nil, fmt.Errorf("look up users: %w", call.err)
+		}
+		all[i] = call.answers[ids[i]].user
 	}
-	return nil, fmt.Errorf("look up users: %w", ErrLate)
+	return all, nil
 }
 
 // Fresh returns a cached, fresh user. It does not call the source.
@@ -115,29 +95,23 @@ func (c *Cache) Fresh(id string) (Attributes, bool) {
 	return Attributes{}, false
 }
 
-func (c *Cache) fresh(a *cached, now clock.Now) bool { return now.Since(a.calledAt) <= c.config.Fresh }
-
 // freshLocked returns the cached answer of a user, or nil if it is missing or stale.
 func (c *Cache) freshLocked(id string, now clock.Now) *cached {
-	element, ok := c.entries[id]
-	if !ok || !c.fresh(element.Value.(*cached), now) {
-		return nil
+	if a, ok := c.entries.Get(id); ok && now.Since(a.calledAt) <= c.config.Fresh {
+		return a
 	}
-	c.recent.MoveToFront(element)
-	return element.Value.(*cached)
+	return nil
 }
 
-// request replaces the answers that are missing or stale by cached ones. It returns the calls that
-// get the others, by index, or nil if all answers are fresh.
-func (c *Cache) request(ids []string, answers []*cached) (calls []*call) {
+// request sets the users whose cached answers are fresh. It returns the calls that get the others, by
+// index, or nil if all are fresh.
+func (c *Cache) request(ids []string, users []Attributes) (calls []*call) {
 	now := c.config.Clock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, id := range ids {
-		if answers[i] != nil && c.fresh(answers[i], now) {
-			continue
-		}
-		if answers[i] = c.freshLocked(id, now); answers[i] != nil {
+		if a := c.freshLocked(id, now); a != nil {
+			users[i] = a.user
 			continue
 		}
 		if calls == nil {
@@ -179,7 +153,7 @@ func (c *Cache) makeCalls() {
 		for _, id := range next.ids {
 			delete(c.pending, id)
 			if next.err == nil {
-				c.keepLocked(next.answers[id])
+				c.entries.Add(id, next.answers[id])
 			}
 		}
 		close(next.done)
@@ -210,20 +184,4 @@ func (c *Cache) lookup(ids []string) (map[string]*cached, error) {
 		return nil, ErrLate
 	}
 	return answers, nil
-}
-
-// keepLocked caches an answer and drops the least recently requested one.
-func (c *Cache) keepLocked(a *cached) {
-	id := a.user.ID()
-	if element, ok := c.entries[id]; ok {
-		element.Value = a
-		c.recent.MoveToFront(element)
-		return
-	}
-	c.entries[id] = c.recent.PushFront(a)
-	if c.recent.Len() > c.config.Entries {
-		last := c.recent.Back()
-		delete(c.entries, last.Value.(*cached).user.ID())
-		c.recent.Remove(last)
-	}
 }

@@ -60,19 +60,17 @@ func ForSale(s spec.Sale) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the rules of sale %s: %w", s.Name, err)
 	}
-	c.count("variables", len(s.Variables), MaxVariables)
-	c.count("rules", len(s.Rules), MaxRules)
-	for _, v := range s.Variables {
-		c.variable(v)
+	for i, v := range s.Variables {
+		c.variable(v, fmt.Sprintf("spec.variables[%d].expression", i))
 	}
-	for _, r := range s.Rules {
-		c.rule(r)
+	for i, r := range s.Rules {
+		c.rule(r, fmt.Sprintf("spec.rules[%d].", i))
 	}
 	if text := priorityOf(s); text != "" {
 		c.set.priority = c.priority(text)
 	}
-	if err := spec.Join(c.problems); err != nil || !evaluates(s) { // otherwise the variables alone are checked
-		return nil, err
+	if err := spec.Join(c.problems); err != nil || !evaluates(s) {
+		return nil, err // without rules and priority, the variables alone were checked
 	}
 	c.set.hash = hashOf(s)
 	return c.set, nil
@@ -115,15 +113,9 @@ func newCompiler(s spec.Sale) (*compiler, error) {
 	return &compiler{provider: p, env: environment, sale: s, options: programOptions(MaxCost), set: set}, nil
 }
 
-func (c *compiler) count(what string, n, limit int) {
-	if n > limit {
-		c.refuse(place{}, "Remove some, or combine them.", "there are %d %s, at most %d are allowed", n, what, limit)
-	}
-}
-
 // variable compiles a variable and declares it for the expressions after it.
-func (c *compiler) variable(v spec.Variable) {
-	at := place{"variable", v.Name, ""}
+func (c *compiler) variable(v spec.Variable, path string) {
+	at := place{"variable " + v.Name, path}
 	x := c.expression(at, v.Expression, nil)
 	if x == nil {
 		return
@@ -155,38 +147,37 @@ func isPlain(t *types.Type) bool {
 	return false
 }
 
-func (c *compiler) rule(r spec.Rule) {
-	c.checkMessage(r)
+func (c *compiler) rule(r spec.Rule, path string) {
+	at := func(key string) place { return place{"rule " + r.Name + ", " + key, path + key} }
+	c.checkMessage(at("message"), r.Message)
 	compiled := rule{Rule: r, refusal: r.Message}
 	if r.Message == "" {
 		compiled.refusal = fmt.Sprintf("the rule %s does not allow this claim", r.Name)
 	}
-	require := place{"rule", r.Name, "require"}
-	if compiled.require = c.expression(require, r.Require, types.BoolType); compiled.require != nil {
-		c.costs(require, compiled.require)
+	if compiled.require = c.expression(at("require"), r.Require, types.BoolType); compiled.require != nil {
+		c.costs(at("require"), compiled.require)
 	}
 	if r.MessageExpression != "" {
-		at := place{"rule", r.Name, "messageExpression"}
-		if compiled.message = c.expression(at, r.MessageExpression, types.StringType); compiled.message != nil {
-			c.costs(at, compiled.message)
+		compiled.message = c.expression(at("messageExpression"), r.MessageExpression, types.StringType)
+		if compiled.message != nil {
+			c.costs(at("messageExpression"), compiled.message)
 		}
 	}
 	c.set.rules = append(c.set.rules, compiled)
 }
 
-func (c *compiler) checkMessage(r spec.Rule) {
-	at := place{"rule", r.Name, "message"}
+func (c *compiler) checkMessage(at place, text string) {
 	switch {
-	case len(r.Message) > MaxMessage:
-		c.refuse(at, "Shorten it.", "the message has %d bytes, at most %d are allowed", len(r.Message), MaxMessage)
-	case !utf8.ValidString(r.Message) || strings.ContainsFunc(r.Message, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case len(text) > MaxMessage:
+		c.refuse(at, "Shorten it.", "the message has %d bytes, at most %d are allowed", len(text), MaxMessage)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
 		c.refuse(at, "Write it in one line, without control characters.", "the message is more than one line of text")
 	}
 }
 
 // priority compiles the expression for the order of a queue.
 func (c *compiler) priority(text string) *expression {
-	at := place{of: "priority"}
+	at := place{"priority", "spec.queue.priority"}
 	x := c.expression(at, text, nil)
 	if x == nil {
 		return nil

@@ -40,11 +40,9 @@ type Finding struct {
 	Reason Reason `json:"result"`
 	// Message is for the buyer: one line of at most MaxMessage bytes.
 	Message string `json:"message,omitempty"`
-	// Detail is for the operator: the error of a failed evaluation.
+	// Detail is for the operator: the error of a failed evaluation. If that of messageExpression
+	// has failed, Message is that of the declaration.
 	Detail string `json:"detail,omitempty"`
-	// MessageErr is the error of evaluating messageExpression, or nil. With an error, Message is
-	// that of the declaration.
-	MessageErr error `json:"-"`
 }
 
 // Verdict is the decision of all rules about a claim.
@@ -120,15 +118,15 @@ func (e *evaluation) apply(i int) (Finding, bool) {
 // setMessage evaluates the message for the buyer.
 func (f *Finding) setMessage(e *evaluation, message *expression) {
 	val, err := e.evaluate(message)
-	if err != nil {
-		f.MessageErr = err
-		return
+	if err == nil {
+		text := oneLine(string(val.(types.String)))
+		if text != "" {
+			f.Message = text
+			return
+		}
+		err = errors.New("the text is empty")
 	}
-	if text := oneLine(string(val.(types.String))); text != "" {
-		f.Message = text
-	} else {
-		f.MessageErr = errors.New("the text is empty")
-	}
+	f.Detail = "messageExpression: " + err.Error()
 }
 
 // reason classifies the error of an evaluation.

@@ -117,11 +117,11 @@ func TestTooCostly(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.options = programOptions(20)
-	c.variable(spec.Variable{Name: "far", Expression: "user.tags.all(x, x != 'no')"})
-	c.rule(spec.Rule{Name: "plain", Require: "user.tags.all(x, x != 'no')"})
-	c.rule(spec.Rule{Name: "hidden", Require: "variables.far || true", Enforce: spec.EnforceAudit})
-	c.rule(spec.Rule{Name: "hidden-too", Require: "variables.far || true", Enforce: spec.EnforceAudit})
-	c.rule(spec.Rule{Name: "cheap", Require: "user.known", Enforce: spec.EnforceAudit})
+	c.variable(spec.Variable{Name: "far", Expression: "user.tags.all(x, x != 'no')"}, "")
+	c.rule(spec.Rule{Name: "plain", Require: "user.tags.all(x, x != 'no')"}, "")
+	c.rule(spec.Rule{Name: "hidden", Require: "variables.far || true", Enforce: spec.EnforceAudit}, "")
+	c.rule(spec.Rule{Name: "hidden-too", Require: "variables.far || true", Enforce: spec.EnforceAudit}, "")
+	c.rule(spec.Rule{Name: "cheap", Require: "user.known", Enforce: spec.EnforceAudit}, "")
 	c.set.priority = c.priority("variables.far || true ? 1 : 2")
 	if len(c.problems) > 0 {
 		t.Fatal(c.problems[0])
@@ -189,7 +189,7 @@ func TestMessages(t *testing.T) {
 	} {
 		s := mustCompile(t, declaration{Rules: []spec.Rule{{Name: "only", Require: "false", Message: c.message, MessageExpression: c.expression}}})
 		f := s.Decide(input(t)).Refusal
-		if f.Message != c.want || (f.MessageErr != nil) != c.failed || f.Reason != Denied || len(f.Message) > MaxMessage {
+		if f.Message != c.want || strings.HasPrefix(f.Detail, "messageExpression: ") != c.failed || f.Reason != Denied || len(f.Message) > MaxMessage {
 			t.Errorf("%s: %+v, want %q", name, f, c.want)
 		}
 	}

@@ -57,7 +57,7 @@ func (d declaration) sale() spec.Sale {
 		s.Users.Attributes = d.Attributes.attributes
 	}
 	if d.Tables != nil {
-		s.Users.Table = &spec.UsersTable{Zookeeper: d.Tables}
+		s.Users.Table = &spec.UsersTable{Rows: spec.Rows{Zookeeper: d.Tables}}
 	}
 	return s
 }

@@ -150,7 +150,7 @@ func TestHistoryFiles(t *testing.T) {
 		t.Errorf("an export that is not that of its manifest: %v", err)
 	}
 	write("drop-2.ndjson.sha256", "mine\n")
-	if _, err := OpenHistoryFiles([]string{filepath.Join(dir, "drop-2.ndjson")}); err == nil || !strings.Contains(err.Error(), "is no manifest of") {
+	if _, err := OpenHistoryFiles([]string{filepath.Join(dir, "drop-2.ndjson")}); err == nil || !strings.Contains(err.Error(), "is not a manifest of") {
 		t.Errorf("a manifest that is none: %v", err)
 	}
 	some, none := filepath.Join(dir, "d*.ndjson"), filepath.Join(dir, "none", "*.ndjson")

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"salectl/spec"
 )
 
 // Predicates about payments read JSON of any form from another program. So it is known only at
@@ -22,31 +25,65 @@ import (
 // types are checked at compilation, as in rules. The cost of an evaluation is limited while it
 // runs, since the size of the JSON is unknown before.
 
-// Scope is the set of names that predicates of one kind can use. Its texts are examples of conditions
+// scope is the set of names that predicates of one kind can use. Its texts are examples of conditions
 // and references.
-type Scope struct {
+type scope struct {
 	condition, reference string
 	compiler             func() (compiler, error) // made on first use
 }
 
-// Scopes of predicates.
 var (
-	// CheckScope has response.status, response.body, claim.id, claim.user, claim.quantity,
-	// sale.name and sale.run.
-	CheckScope = newScope(`response.body.state == "paid".`, "response.body.id.",
+	checkScope = newScope(`response.body.state == "paid".`, "response.body.id.",
 		object(responseName, responseType), object(claimName, heldClaimType), object(saleName, heldSaleType))
-	// WebhookScope has event, sale.name and sale.run.
-	WebhookScope = newScope(`event.type == "payment.paid".`, "event.data.id.",
+	webhookScope = newScope(`event.type == "payment.paid".`, "event.data.id.",
 		declared{eventName, types.DynType}, object(saleName, heldSaleType))
 )
 
-func newScope(condition, reference string, names ...declared) *Scope {
-	return &Scope{condition, reference, sync.OnceValues(func() (compiler, error) {
+func newScope(condition, reference string, names ...declared) *scope {
+	return &scope{condition, reference, sync.OnceValues(func() (compiler, error) {
 		p := &provider{names, inputObjects}
 		// A JSON number is an int or a double, depending on its notation.
 		environment, err := newEnvironment(p, cel.CrossTypeNumericComparisons(true))
 		return compiler{provider: p, env: environment}, err
 	})}
+}
+
+// Conditions are the compiled expressions of a payment check or a webhook.
+type Conditions struct {
+	Success, Failure *Predicate // conditions; Failure may be nil: never true
+	Payment, Claim   *Predicate // references, or nil: the claim's id
+}
+
+// ForPayments compiles the expressions of a sale's check and webhook, which are nil if the sale has
+// none. The error contains all problems, as that of ForSale. The expressions of a check read
+// response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run, and
+// those of a webhook event, sale.name and sale.run.
+func ForPayments(s spec.Sale) (check, webhook *Conditions, err error) {
+	if s.Payment == nil {
+		return nil, nil, nil
+	}
+	var problems []error
+	conditions := func(of *scope, path, success, failure, payment, claim string) *Conditions {
+		c, failed := of.compiler()
+		if failed != nil {
+			err = failed
+			return nil
+		}
+		c.sale = s
+		all := &Conditions{
+			c.condition(of, path+"success", success), c.condition(of, path+"failure", failure),
+			c.reference(of, path+"payment", payment), c.reference(of, path+"claim", claim),
+		}
+		problems = append(problems, c.problems...)
+		return all
+	}
+	if p := s.Payment.Check; p != nil {
+		check = conditions(checkScope, "spec.payment.check.", p.Success, p.Failure, p.Payment, "")
+	}
+	if p := s.Payment.Webhook; p != nil {
+		webhook = conditions(webhookScope, "spec.payment.webhook.", p.Success, p.Failure, p.Payment, p.Claim)
+	}
+	return check, webhook, cmp.Or(err, spec.Join(problems))
 }
 
 // Predicate is a compiled expression about a payment. It is immutable and safe for concurrent use.
@@ -111,38 +148,39 @@ func (t *PredicateInput) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (t *PredicateInput) Parent() cel.Activation { return nil }
 
-// Condition compiles an expression of type bool.
-func (s *Scope) Condition(text string) (*Predicate, error) {
-	return s.compile(text, types.BoolType, "Write a condition, such as "+s.condition)
+// condition compiles an expression of type bool.
+func (c *compiler) condition(of *scope, path, text string) *Predicate {
+	return c.predicate(path, text, types.BoolType, "Write a condition, such as "+of.condition)
 }
 
-// Reference compiles an expression whose value is a text or a whole number.
-func (s *Scope) Reference(text string) (*Predicate, error) {
-	return s.compile(text, types.StringType, "Write an expression that is text, such as "+s.reference, types.IntKind, types.UintKind)
+// reference compiles an expression whose value is a text or a whole number.
+func (c *compiler) reference(of *scope, path, text string) *Predicate {
+	return c.predicate(path, text, types.StringType, "Write an expression that is text, such as "+of.reference,
+		types.IntKind, types.UintKind)
 }
 
-// compile compiles an expression whose value is of type want, or of one of other kinds. A *spec.Problem
-// describes an invalid one, with line and column in the expression.
-func (s *Scope) compile(text string, want *types.Type, remedy string, others ...types.Kind) (*Predicate, error) {
-	c, err := s.compiler()
-	if err != nil {
-		return nil, err
+// predicate compiles an expression whose value is of type want, or of one of other kinds. It returns
+// nil after a problem, and for an absent expression.
+func (c *compiler) predicate(path, text string, want *types.Type, remedy string, others ...types.Kind) *Predicate {
+	if text == "" {
+		return nil
 	}
-	at := place{of: "expression"}
+	at, before := place{path, path}, len(c.problems)
 	checked := c.check(at, text)
 	if checked == nil {
-		return nil, c.problems[0]
+		c.problems = c.problems[:before+1] // others of a short expression follow from the first
+		return nil
 	}
 	if kind := checked.OutputType(); !kind.IsExactType(want) && !slices.Contains(append(others, types.DynKind), kind.Kind()) {
 		c.refuseAt(at, text, 1, 0, remedy, fmt.Sprintf("this is %s and not %s", article(kind), article(want)))
-		return nil, c.problems[0]
+		return nil
 	}
 	program, err := c.env.Program(checked, programOptions(MaxCost)...)
 	if err != nil {
 		c.refuseAt(at, text, 1, 0, "", err.Error())
-		return nil, c.problems[0]
+		return nil
 	}
-	return &Predicate{program}, nil
+	return &Predicate{program}
 }
 
 // Holds evaluates a condition. It returns an error if the condition has no value: it reads a

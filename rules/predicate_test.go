@@ -18,6 +18,26 @@ func mustJSON(t *testing.T, text string) any {
 	return v
 }
 
+// condition and reference compile an expression.
+func condition(of *scope) func(text string) (*Predicate, error) {
+	return compiling(of, (*compiler).condition)
+}
+
+func reference(of *scope) func(text string) (*Predicate, error) {
+	return compiling(of, (*compiler).reference)
+}
+
+func compiling(of *scope, compile func(*compiler, *scope, string, string) *Predicate) func(string) (*Predicate, error) {
+	return func(text string) (*Predicate, error) {
+		c, err := of.compiler()
+		if err != nil {
+			return nil, err
+		}
+		p := compile(&c, of, "expression", text)
+		return p, spec.Join(c.problems)
+	}
+}
+
 // What is wrong with an expression is said with its place and a remedy.
 func TestPredicatesSayWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -25,61 +45,61 @@ func TestPredicatesSayWhatIsWrong(t *testing.T) {
 		text    string
 		want    string
 	}{
-		"bad syntax": {CheckScope.Condition, "response.status ==", `
+		"bad syntax": {condition(checkScope), "response.status ==", `
 expression:1:19: this is no CEL: mismatched input '<EOF>'
     response.status ==
                       ^
   Complete the expression or correct it here.
 `},
-		"unknown field": {CheckScope.Condition, "true &&\n  response.code == 200", `
+		"unknown field": {condition(checkScope), "true &&\n  response.code == 200", `
 expression:2:12: response has no field "code"
       response.code == 200
                ^
   The fields are status, body.
 `},
-		"unknown field of the claim": {CheckScope.Condition, "claim.identity == '1'", `
+		"unknown field of the claim": {condition(checkScope), "claim.identity == '1'", `
 expression:1:7: claim has no field "identity"
     claim.identity == '1'
           ^
   The fields are id, user, quantity.
 `},
-		"the other scope": {WebhookScope.Condition, "response.status == 200", `
+		"the other scope": {condition(webhookScope), "response.status == 200", `
 expression:1:1: "response" is not known
     response.status == 200
     ^
   The names are event, sale.
 `},
-		"a name misspelt": {WebhookScope.Condition, "evnt.type == 'paid'", `
+		"a name misspelt": {condition(webhookScope), "evnt.type == 'paid'", `
 expression:1:1: "evnt" is not known
     evnt.type == 'paid'
     ^
   Did you mean event?
 `},
-		"a name within another": {WebhookScope.Reference, "evnt.data.claim", `
+		"a name within another": {reference(webhookScope), "evnt.data.claim", `
 expression:1:1: "evnt" is not known
     evnt.data.claim
     ^
   Did you mean event?
 `},
-		"unknown function": {CheckScope.Condition, "paid(response.body)", `
+		"unknown function": {condition(checkScope), "paid(response.body)", `
 expression:1:5: there is no function paid()
     paid(response.body)
         ^
   The functions are has, all, exists, exists_one, filter, map, size, contains, startsWith, endsWith, matches, units, int, double, string, timestamp, duration, getFullYear, getMonth, getDayOfYear, getDate, getDayOfWeek, getHours, getMinutes, getSeconds, getMilliseconds.
 `},
-		"types": {CheckScope.Condition, "response.status == '200'", `
+		"types": {condition(checkScope), "response.status == '200'", `
 expression:1:17: == does not work with (int, string)
     response.status == '200'
                     ^
   Values of different types are never equal and never add up; convert with int(), double() or string().
 `},
-		"no condition": {CheckScope.Condition, "response.status", `
+		"no condition": {condition(checkScope), "response.status", `
 expression:1:1: this is an int and not a bool
     response.status
     ^
   Write a condition, such as response.body.state == "paid".
 `},
-		"no text": {WebhookScope.Reference, "event.paid == true", `
+		"no text": {reference(webhookScope), "event.paid == true", `
 expression:1:1: this is a bool and not a string
     event.paid == true
     ^
@@ -106,29 +126,29 @@ func TestPredicatesRead(t *testing.T) {
 	}
 	event := &PredicateInput{Event: mustJSON(t, `{"type":"payment.paid","data":{"id":17,"claim":"0-2-1"}}`), Sale: "movie"}
 	for _, c := range []struct {
-		scope *Scope
+		scope *scope
 		told  *PredicateInput
 		text  string
 		want  string // true, false, or a part of the error
 	}{
-		{CheckScope, check, `response.status == 200 && response.body.state == "paid"`, "true"},
-		{CheckScope, check, `response.body.state == 'failed'`, "false"},
-		{CheckScope, check, `response.body.claim == claim.id && claim.user == "ada" && claim.quantity == 2 && sale.name == "movie" && sale.run == 3`, "true"},
-		{CheckScope, check, `response.body.amount == 1990 && response.body.amount >= 1990 && response.body.amount < 1990.5 && response.body.rate == 1`, "true"},
-		{CheckScope, check, `response.body.big == 9007199254740993`, "true"},
-		{CheckScope, check, `response.body.lines.exists(l, l.n == 2) && size(response.body.lines) == 2`, "true"},
-		{CheckScope, check, `has(response.body.state) && !has(response.body.error) && response.body.none == null`, "true"},
-		{CheckScope, check, `response.body.error == "x"`, "no such key: error"},
-		{CheckScope, check, `response.body.amount`, "type int and not a bool"},
-		{CheckScope, check, `response.body.state < 3`, "no such overload"},
-		{CheckScope, &PredicateInput{Status: 404}, `response.status == 200 && response.body.state == "paid"`, "false"},
-		{CheckScope, &PredicateInput{Status: 200}, `response.status == 200 && response.body.state == "paid"`, "no such"},
-		{CheckScope, &PredicateInput{Body: mustJSON(t, `[`+strings.Repeat(`"aaaaaaaaaaaaaaaa",`, 3000)+`"b"]`)},
+		{checkScope, check, `response.status == 200 && response.body.state == "paid"`, "true"},
+		{checkScope, check, `response.body.state == 'failed'`, "false"},
+		{checkScope, check, `response.body.claim == claim.id && claim.user == "ada" && claim.quantity == 2 && sale.name == "movie" && sale.run == 3`, "true"},
+		{checkScope, check, `response.body.amount == 1990 && response.body.amount >= 1990 && response.body.amount < 1990.5 && response.body.rate == 1`, "true"},
+		{checkScope, check, `response.body.big == 9007199254740993`, "true"},
+		{checkScope, check, `response.body.lines.exists(l, l.n == 2) && size(response.body.lines) == 2`, "true"},
+		{checkScope, check, `has(response.body.state) && !has(response.body.error) && response.body.none == null`, "true"},
+		{checkScope, check, `response.body.error == "x"`, "no such key: error"},
+		{checkScope, check, `response.body.amount`, "type int and not a bool"},
+		{checkScope, check, `response.body.state < 3`, "no such overload"},
+		{checkScope, &PredicateInput{Status: 404}, `response.status == 200 && response.body.state == "paid"`, "false"},
+		{checkScope, &PredicateInput{Status: 200}, `response.status == 200 && response.body.state == "paid"`, "no such"},
+		{checkScope, &PredicateInput{Body: mustJSON(t, `[`+strings.Repeat(`"aaaaaaaaaaaaaaaa",`, 3000)+`"b"]`)},
 			`response.body.all(a, response.body.exists(b, b == "b" && a != "b"))`, "it costs too much"},
-		{WebhookScope, event, `event.type == "payment.paid" && sale.name == "movie"`, "true"},
-		{WebhookScope, &PredicateInput{Event: "text"}, `event.type == "payment.paid"`, "no such key"},
+		{webhookScope, event, `event.type == "payment.paid" && sale.name == "movie"`, "true"},
+		{webhookScope, &PredicateInput{Event: "text"}, `event.type == "payment.paid"`, "no such key"},
 	} {
-		p, err := c.scope.Condition(c.text)
+		p, err := condition(c.scope)(c.text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +165,7 @@ func TestPredicatesRead(t *testing.T) {
 		"event.data.id": "17", "event.data.claim": "0-2-1", "string(event.data.id) + '/' + sale.name": "17/movie", "1 + 1": "2",
 		"event.data": "neither text", "event.data.amount": "no such key",
 	} {
-		p, err := WebhookScope.Reference(text)
+		p, err := reference(webhookScope)(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,8 +189,8 @@ func TestLargeNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := &PredicateInput{Event: event, Body: event}
-		for text, scope := range map[string]*Scope{"event.id": WebhookScope, "string(event.id)": WebhookScope, "response.body.id": CheckScope} {
-			p, err := scope.Reference(text)
+		for text, scope := range map[string]*scope{"event.id": webhookScope, "string(event.id)": webhookScope, "response.body.id": checkScope} {
+			p, err := reference(scope)(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +198,7 @@ func TestLargeNumbers(t *testing.T) {
 				t.Errorf("%s of %s: %q, %v", text, number, got, err)
 			}
 		}
-		p, err := WebhookScope.Condition(is)
+		p, err := condition(webhookScope)(is)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,36 +15,10 @@ import (
 	"salectl/spec"
 )
 
-// place is the place of a problem.
+// place is the place of an expression or a message.
 type place struct {
-	of    string // "rule", "variable", "priority" or "expression"; empty: the rules as a whole
-	name  string // of the rule or variable
-	field string // of the rule
-}
-
-func (p place) String() string {
-	switch {
-	case p.of == "":
-		return "rules"
-	case p.field != "":
-		return fmt.Sprintf("%s %s, %s", p.of, p.name, p.field)
-	case p.name != "":
-		return p.of + " " + p.name
-	}
-	return p.of
-}
-
-// in returns the place in a sale's file.
-func (p place) in(s spec.Sale) spec.Place {
-	switch p.of {
-	case "priority":
-		return s.Place("spec.queue.priority")
-	case "variable":
-		i := slices.IndexFunc(s.Variables, func(v spec.Variable) bool { return v.Name == p.name })
-		return s.Place(fmt.Sprintf("spec.variables[%d].expression", i))
-	}
-	i := slices.IndexFunc(s.Rules, func(r spec.Rule) bool { return r.Name == p.name })
-	return s.Place(fmt.Sprintf("spec.rules[%d].%s", i, p.field))
+	name string // for people
+	path string // in a document
 }
 
 // refuse adds a problem without a place in an expression.
@@ -63,8 +37,8 @@ func (c *compiler) refuseAt(at place, text string, line, column int, remedy, mes
 // add adds a problem whose line and column count within an expression, and moves it to its place in
 // the sale's file. Without a file, the name of the expression stands for that of the file.
 func (c *compiler) add(at place, p *spec.Problem) {
-	p.File = at.String()
-	if in := at.in(c.sale); in.Known() {
+	p.File = at.name
+	if in := c.sale.Place(at.path); in.Known() {
 		p = in.Problem(p.Line, p.Column, p.File+": "+p.Message, p.Remedy)
 	} else if c.sale.Name != "" {
 		p.File = fmt.Sprintf("sale %s, %s", c.sale.Name, p.File)

@@ -46,7 +46,7 @@
 //
 // # Payments
 //
-// Scope.Condition and Scope.Reference compile a sale file's expressions about the answers and
+// ForPayments compiles a sale file's expressions about the answers and
 // events of a payment service (predicate.go). These are JSON of any form, so names in them are
 // resolved at evaluation. Otherwise they follow the rules above.
 //
@@ -58,13 +58,8 @@
 // failurePolicy. There is one ordered set of rules, and the buyer sees the first refusal.
 package rules
 
-import "salectl/spec"
-
 // Limits of a declaration and of values.
 const (
-	MaxRules      = spec.MaxRules
-	MaxVariables  = spec.MaxVariables
-	MaxAttributes = spec.MaxAttributes
 	MaxExpression = 4096 // characters
 	MaxMessage    = 256  // bytes of a message for the buyer
 	MaxText       = 256  // bytes of a string

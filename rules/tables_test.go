@@ -15,9 +15,9 @@ func TestHashNamesTables(t *testing.T) {
 			Rules: []spec.Rule{{Name: "all", Require: "true", Enforce: spec.EnforceDeny}},
 			Users: &spec.Users{
 				Fresh: spec.DefaultFresh, Cached: 1, Attributes: []spec.Attribute{{Name: "a", Type: spec.TypeInt}, {Name: "b", Type: spec.TypeInt}},
-				Table: &spec.UsersTable{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: users, Family: "u", Columns: map[string]string{"a": "x", "b": "y"}},
+				Table: &spec.UsersTable{Rows: spec.Rows{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: users, Family: "u"}, Columns: map[string]string{"a": "x", "b": "y"}},
 			},
-			History: &spec.History{Table: &spec.HistoryTable{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: history, Family: "h"}},
+			History: &spec.History{Table: &spec.Rows{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: history, Family: "h"}},
 		}
 	}
 	hash := func(s spec.Sale) Digest {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"hash/maphash"
 	"math"
+
+	"salectl/spec"
 )
 
 // Users provides the attributes of users. All methods are safe for concurrent use.
@@ -45,7 +47,7 @@ const maxTable = math.MaxUint32 - 1
 
 // full reports whether another record might not fit.
 func (t *table) full() bool {
-	return len(t.bytes) > maxTable-(2*MaxText+MaxAttributes*(MaxList+1)*(MaxText+2))
+	return len(t.bytes) > maxTable-(2*MaxText+spec.MaxAttributes*(MaxList+1)*(MaxText+2))
 }
 
 // find returns the encoded values of a user, or the free hash for it.

@@ -45,10 +45,10 @@ func (t *sources) declare(s *spec.Sale) {
 	}
 	if s.Users != nil {
 		s.Users.File, s.Users.Fresh, s.Users.Cached = "", spec.Duration(spec.MinFresh), t.cached
-		s.Users.Table = &spec.UsersTable{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: fmt.Sprint("users-", t.users), Family: "u"}
+		s.Users.Table = &spec.UsersTable{Rows: spec.Rows{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: fmt.Sprint("users-", t.users), Family: "u"}}
 	}
 	if t.bought != noRules {
-		s.History = &spec.History{Table: &spec.HistoryTable{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: fmt.Sprint("history-", t.history), Family: "h"}}
+		s.History = &spec.History{Table: &spec.Rows{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: fmt.Sprint("history-", t.history), Family: "h"}}
 		s.Rules = append(s.Rules, spec.Rule{
 			Name: "bought", Require: fmt.Sprintf("history.filter(p, p.sale == 'first').units() <= %d", t.bought), Enforce: spec.EnforceDeny,
 		})

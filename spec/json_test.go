@@ -123,11 +123,11 @@ func anyRules(t *rapid.T, s *Sale) {
 		if rapid.Bool().Draw(t, "file") {
 			s.Users.File = rapid.StringN(1, -1, -1).Draw(t, "path")
 		} else {
-			s.Users.Table = &UsersTable{servers.Draw(t, "zk"), "/hbase", "users", "u", map[string]string{"a": rapid.StringMatching("([a-z]+)?").Draw(t, "column")}}
+			s.Users.Table = &UsersTable{Rows{servers.Draw(t, "zk"), "/hbase", "users", "u"}, map[string]string{"a": rapid.StringMatching("([a-z]+)?").Draw(t, "column")}}
 		}
 	}
 	if rapid.Bool().Draw(t, "history") {
-		s.History = &History{Table: &HistoryTable{servers.Draw(t, "zk"), "/hbase", "purchases", "h"}}
+		s.History = &History{Table: &Rows{servers.Draw(t, "zk"), "/hbase", "purchases", "h"}}
 		if rapid.Bool().Draw(t, "exports") {
 			s.History.Files = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "patterns")
 		}
@@ -261,14 +261,14 @@ func TestJSONIsCanonical(t *testing.T) {
 					{Name: "seen", Require: "variables.one == 1", Enforce: EnforceAudit}},
 				Variables: []Variable{{Name: "one", Expression: "1"}},
 				Users:     &Users{Attributes: []Attribute{{"born", TypeTimestamp}, {"level", TypeInt}}, File: "users.csv", Fresh: Duration(1500 * time.Millisecond), Cached: 7},
-				History:   &History{Files: []string{"a*.ndjson"}, Table: &HistoryTable{[]string{"z:1"}, "/hbase", "purchases", "h"}},
+				History:   &History{Files: []string{"a*.ndjson"}, Table: &Rows{[]string{"z:1"}, "/hbase", "purchases", "h"}},
 				Queue:     &Queue{Order: OrderPriority, Priority: "user.level", Depth: 9}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"rules":[{"name":"members","require":"user.level \u003e 1","message":"m","messageExpression":"'m'","enforce":"deny"},{"name":"seen","require":"variables.one == 1","enforce":"audit"}],"variables":[{"name":"one","expression":"1"}],"users":{"attributes":{"born":"timestamp","level":"int"},"freshMs":1500,"cached":7},"history":{"files":[],"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"purchases","family":"h"}},"queue":{"order":"priority","priority":"user.level","depth":9},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"rules, the least": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Rules:   []Rule{{Name: "known", Require: "user.known", Enforce: EnforceDeny}},
-				Users:   &Users{Table: &UsersTable{[]string{"z:1"}, "/hbase", "users", "u", map[string]string{"a": "b"}}, Fresh: Duration(MinFresh), Cached: 1},
+				Users:   &Users{Table: &UsersTable{Rows{[]string{"z:1"}, "/hbase", "users", "u"}, map[string]string{"a": "b"}}, Fresh: Duration(MinFresh), Cached: 1},
 				History: &History{Files: []string{}}, Queue: &Queue{Order: OrderArrival, Depth: 1}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"rules":[{"name":"known","require":"user.known","enforce":"deny"}],"users":{"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"users","family":"u","columns":{"a":"b"}},"freshMs":1000,"cached":1},"history":{"files":[]},"queue":{"order":"arrival","depth":1},"lockTtlMs":3000,"embedded":{}}`,
 		},

@@ -36,13 +36,13 @@ func TestRulesAreRead(t *testing.T) {
 			Variables: []Variable{{Name: "adult", Expression: `now - user.born > duration("157680h")`}},
 			Users: &Users{
 				Attributes: []Attribute{{"born", TypeTimestamp}, {"level", TypeString}},
-				Table: &UsersTable{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/other", Table: "users", Family: "u",
+				Table: &UsersTable{Rows: Rows{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/other", Table: "users", Family: "u"},
 					Columns: map[string]string{"level": "lvl"}},
 				Fresh: Duration(time.Minute), Cached: 5,
 			},
 			History: &History{
 				Files: []string{filepath.Join(goodSpecs, "exports/*.ndjson"), "/var/exports/a.ndjson"},
-				Table: &HistoryTable{Zookeeper: []string{"z:2"}, ZookeeperRoot: "/hbase", Table: "purchases", Family: "h"},
+				Table: &Rows{Zookeeper: []string{"z:2"}, ZookeeperRoot: "/hbase", Table: "purchases", Family: "h"},
 			},
 			Queue: &Queue{Order: OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 7},
 		},
@@ -54,10 +54,10 @@ func TestRulesAreRead(t *testing.T) {
 		"tables": {
 			Users: &Users{
 				Attributes: []Attribute{{"age", TypeInt}, {"score", TypeDouble}, {"tags", TypeStrings}, {"vip", TypeBool}},
-				Table:      &UsersTable{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase-unsecure", Table: "users", Family: "u"},
+				Table:      &UsersTable{Rows: Rows{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase-unsecure", Table: "users", Family: "u"}},
 				Fresh:      Duration(30 * time.Second), Cached: 100_000,
 			},
-			History: &History{Table: &HistoryTable{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/older", Table: "shop:purchases", Family: "h"}},
+			History: &History{Table: &Rows{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/older", Table: "shop:purchases", Family: "h"}},
 		},
 	}
 	got := map[string]who{}
@@ -183,7 +183,7 @@ func TestRulesThatCannotBeStored(t *testing.T) {
 		`attribute "known" is no identifier`:               users(Users{Attributes: []Attribute{{"known", TypeBool}}}),
 		`attribute "a" is no identifier, or not in`:        users(Users{Attributes: []Attribute{{"b", TypeBool}, {"a", TypeBool}}}),
 		`the type "set" of the users' attribute a`:         users(Users{Attributes: []Attribute{{"a", "set"}}}),
-		"users has both file and hbase":                    users(Users{File: "a.csv", Table: &UsersTable{Table: "t", Family: "f"}}),
+		"users has both file and hbase":                    users(Users{File: "a.csv", Table: &UsersTable{Rows: Rows{Table: "t", Family: "f"}}}),
 		"fresh of 1ns is no positive number of":            users(Users{Fresh: 1, Cached: 1}),
 		"fresh of -1s":                                     users(Users{Fresh: Duration(-time.Second), Cached: 1}),
 		"cached must be at least 1":                        users(Users{Fresh: Duration(time.Second)}),

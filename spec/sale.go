@@ -142,7 +142,9 @@ func (d *decoder) spec(o object, s *Sale) {
 	d.distinctNames(o, "variables")
 	tables := tableHome{declared: o.keys["hbase"] != nil, sale: s.HBase}
 	d.users(s.Users, tables)
-	d.history(s.History, tables)
+	if s.History != nil && s.History.Table != nil {
+		d.rows("spec.history.hbase", tables, s.History.Table)
+	}
 	d.queue(s.Queue)
 	d.draw(s)
 }
@@ -160,10 +162,10 @@ func (s Sale) written() Sale {
 	}
 	root().setFiles(v, reflect.Value{})
 	if s.Users != nil && s.Users.Table != nil {
-		s.HBase.omitHome(&s.Users.Table.Zookeeper, &s.Users.Table.ZookeeperRoot)
+		s.Users.Table.omitHome(s.HBase)
 	}
 	if s.History != nil && s.History.Table != nil {
-		s.HBase.omitHome(&s.History.Table.Zookeeper, &s.History.Table.ZookeeperRoot)
+		s.History.Table.omitHome(s.HBase)
 	}
 	return s
 }

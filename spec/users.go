@@ -17,7 +17,7 @@ type Users struct {
 	// File is CSV or NDJSON, resolved by Load; "" in a declaration of FromJSON: a sale that is
 	// moved with its files is unchanged.
 	File  string      `yaml:"file,omitempty" json:"-" oneof:"source" unstored:"USERS.csv" form:"users" example:"users.csv" doc:"CSV with a header, or one JSON object a line (.ndjson), with an id each. Excludes hbase."`
-	Table *UsersTable `yaml:"hbase,omitempty" json:"hbase,omitempty" oneof:"source" with:"attributes" doc:"Table with one row per user, keyed by user id. Excludes file."`
+	Table *UsersTable `yaml:"hbase,omitempty" json:"hbase,omitempty" oneof:"source" with:"attributes" doc:"Table with one row per user, keyed by user id; salectl only reads it. Excludes file."`
 	// Fresh is the maximum age of what is known of a user, Cached the maximum number of users
 	// in memory.
 	Fresh  Duration `yaml:"fresh,omitempty" json:"freshMs" min:"1s" max:"1h" default:"30s" example:"30s" doc:"Maximum age of a user's attributes: {bounds}. Older ones are read again; if that fails, claims are refused."`
@@ -75,13 +75,9 @@ const (
 // AttributeTypes are all types of attributes.
 var AttributeTypes = []string{TypeString, TypeInt, TypeDouble, TypeBool, TypeTimestamp, TypeStrings}
 
-// UsersTable is an HBase table with a row for each user, by the user's id.
+// UsersTable is an HBase table with the attributes of users.
 type UsersTable struct {
-	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
-	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" form:"addresses" max:"99" example:"127.0.0.1:2181" doc:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" form:"znode" example:"/hbase" doc:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
-	Table         string   `yaml:"table" json:"table" form:"table" example:"users" doc:"Table of the users; salectl only reads it."`
-	Family        string   `yaml:"family" json:"family" form:"family" example:"u" doc:"Column family of the attributes."`
+	Rows
 	// Columns are the columns of attributes, by name; the default is the attribute's name.
 	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty" form:"columns" doc:"Column names of attributes, where they differ from the attribute's name."`
 }
@@ -113,7 +109,7 @@ func (d *decoder) users(u *Users, from tableHome) {
 	if u == nil || u.Table == nil {
 		return
 	}
-	d.outerTable("spec.users.hbase", from, &u.Table.Zookeeper, &u.Table.ZookeeperRoot)
+	d.rows("spec.users.hbase", from, &u.Table.Rows)
 	if v, ok := d.value(d.objects["spec.users.hbase"], "columns"); ok {
 		u.Table.Columns = d.columns(v, u.Attributes)
 	}

@@ -34,11 +34,8 @@ type bought struct {
 
 // OpenHistory returns a handle on the history in a table. Like Open, it connects to nothing.
 // Close releases its connections.
-func OpenHistory(t spec.HistoryTable) (*History, error) {
-	if t.Family == "" {
-		return nil, errors.New("a history in HBase needs a family")
-	}
-	logs, err := Open(Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table})
+func OpenHistory(t spec.Rows) (*History, error) {
+	logs, err := openRows(t)
 	return &History{logs, t.Family}, err
 }
 

@@ -17,7 +17,7 @@ import (
 func mustOpenHistory(t testing.TB) *History {
 	t.Helper()
 	mustOpen(t) // makes the table
-	h, err := OpenHistory(spec.HistoryTable{Zookeeper: []string{mustStandalone(t).Zookeeper()}, Table: "sales", Family: family})
+	h, err := OpenHistory(spec.Rows{Zookeeper: []string{mustStandalone(t).Zookeeper()}, Table: "sales", Family: family})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestHistoryThatIsNone(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", cell, err, want)
 		}
 	}
-	if _, err := OpenHistory(spec.HistoryTable{Zookeeper: []string{"127.0.0.1:1"}, Table: "sales"}); err == nil {
-		t.Error("a history without a family")
+	if _, err := OpenHistory(spec.Rows{Zookeeper: []string{"127.0.0.1:1"}, Family: family}); err == nil {
+		t.Error("a history without a table")
 	}
 }

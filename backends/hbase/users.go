@@ -31,28 +31,27 @@ var _ rules.Users = (*Users)(nil)
 // OpenUsers returns a handle on the users of a table, with the attributes of a schema. Like Open,
 // it connects to nothing. Close releases its connections.
 func OpenUsers(t spec.UsersTable, schema *rules.Schema) (*Users, error) {
-	if t.Family == "" || len(schema.Attributes()) == 0 {
-		return nil, errors.New("users in HBase need a family and at least one attribute")
-	}
 	u := &Users{schema: schema, family: t.Family, index: map[string]int{}}
 	for i, a := range schema.Attributes() {
 		column := cmp.Or(t.Columns[a.Name], a.Name)
-		if j, ok := u.index[column]; ok {
-			return nil, fmt.Errorf("the attributes %s and %s have the same column %s:%s", schema.Attributes()[j].Name, a.Name, t.Family, column)
-		}
 		u.index[column] = i
 		u.columns = append(u.columns, column)
 	}
-	logs, err := Open(Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table})
+	logs, err := openRows(t.Rows)
 	u.logs = logs
 	return u, err
+}
+
+// openRows opens a table that has no logs.
+func openRows(t spec.Rows) (*Logs, error) {
+	return Open(Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table})
 }
 
 // CheckRows queries the master whether the table and the family for rows of users exist; if
 // not, the error is a *rules.SourceError. The table's other settings are left to its owner.
 // what is the purpose of the table, for errors: users, history.
-func CheckRows(ctx context.Context, what string, o Options, family string) error {
-	l, err := Open(o)
+func CheckRows(ctx context.Context, what string, t spec.Rows) error {
+	l, err := openRows(t)
 	if err != nil {
 		return err
 	}
@@ -65,21 +64,21 @@ func CheckRows(ctx context.Context, what string, o Options, family string) error
 	switch {
 	case errors.Is(err, ledger.ErrNoTable):
 		return &rules.SourceError{
-			What:   fmt.Sprintf("%s table %s does not exist (ZooKeeper %s)", what, l.table, strings.Join(o.Zookeeper, ",")),
-			Remedy: fmt.Sprintf("Create it in the HBase shell: create '%s', '%s'. Or name the table that is there.", l.table, family),
+			What:   fmt.Sprintf("%s table %s does not exist (ZooKeeper %s)", what, l.table, strings.Join(t.Zookeeper, ",")),
+			Remedy: fmt.Sprintf("Create it in the HBase shell: create '%s', '%s'. Or name the table that is there.", l.table, t.Family),
 		}
 	case err != nil:
 		return err
 	}
 	var there []string
 	for _, f := range found.GetColumnFamilies() {
-		if string(f.GetName()) == family {
+		if string(f.GetName()) == t.Family {
 			return nil
 		}
 		there = append(there, string(f.GetName()))
 	}
 	return &rules.SourceError{
-		What:   fmt.Sprintf("%s table %s has no column family %s", what, l.table, family),
+		What:   fmt.Sprintf("%s table %s has no column family %s", what, l.table, t.Family),
 		Remedy: fmt.Sprintf("Name a family that it has: %s.", strings.Join(there, ", ")),
 	}
 }

@@ -1,16 +1,12 @@
 package payments
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/hashicorp/go-multierror"
 
 	"salectl/api"
 	"salectl/rules"
@@ -19,11 +15,9 @@ import (
 
 // conditions are the compiled expressions of a check or a webhook.
 type conditions struct {
-	sale             spec.Sale
-	success, failure *rules.Predicate // failure may be nil: never true
-	payment          *rules.Predicate // nil: the claim's id
-	claim            *rules.Predicate // nil: the claim that the service was queried about
-	reason           string           // of a cancellation
+	rules.Conditions
+	sale   spec.Sale
+	reason string // of a cancellation
 }
 
 // check is a spec.PaymentCheck with compiled expressions and its token.
@@ -40,13 +34,6 @@ type webhook struct {
 	keys [][]byte
 }
 
-// Validate compiles the expressions of a sale's check and webhook. The error contains all problems,
-// each a *spec.Problem with its place in the file.
-func Validate(sale spec.Sale) error {
-	_, _, err := compile(sale)
-	return err
-}
-
 // Ready returns an error if this process cannot carry out a sale's check or webhook, for example
 // because a secret is missing in its environment.
 func Ready(sale spec.Sale, env Lookup) error {
@@ -57,9 +44,14 @@ func Ready(sale spec.Sale, env Lookup) error {
 
 // newCheck returns a sale's check, or nil if it has none.
 func newCheck(sale spec.Sale, env Lookup) (*check, error) {
-	c, _, err := compile(sale)
-	if c == nil || err != nil || c.TokenEnv == "" {
-		return c, err
+	compiled, _, err := rules.ForPayments(sale)
+	if compiled == nil || err != nil {
+		return nil, err
+	}
+	p := *sale.Payment.Check
+	c := &check{conditions: conditions{*compiled, sale, reason(p.Failure)}, PaymentCheck: p}
+	if c.TokenEnv == "" {
+		return c, nil
 	}
 	token, _ := env(c.TokenEnv)
 	token = strings.TrimRight(token, "\r\n") // a secret read from a file ends in a newline
@@ -76,10 +68,12 @@ func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 
 // newWebhook returns a sale's webhook, or nil if it has none.
 func newWebhook(sale spec.Sale, env Lookup) (*webhook, error) {
-	_, w, err := compile(sale)
-	if w == nil || err != nil {
+	_, compiled, err := rules.ForPayments(sale)
+	if compiled == nil || err != nil {
 		return nil, err
 	}
+	p := *sale.Payment.Webhook
+	w := &webhook{conditions: conditions{*compiled, sale, reason(p.Failure)}, PaymentWebhook: p}
 	text, _ := env(w.SecretsEnv)
 	if strings.TrimSpace(text) == "" {
 		return nil, missing(sale, "payment.webhook.secretsEnv", w.SecretsEnv, "the keys of the payment service's signatures, whsec_... each")
@@ -120,71 +114,6 @@ func parseKeys(text string) ([][]byte, error) {
 	return keys, nil
 }
 
-// compile compiles the expressions of a sale: of its check and its webhook, nil if it has none. The
-// error contains all problems in reading order; with it both are nil.
-func compile(sale spec.Sale) (ch *check, wh *webhook, err error) {
-	if sale.Payment == nil {
-		return nil, nil, nil
-	}
-	c := compiler{sale: sale}
-	if p := sale.Payment.Check; p != nil {
-		ch = &check{conditions: c.conditions(rules.CheckScope, "check.", p.Success, p.Failure, p.Payment, ""), PaymentCheck: *p}
-	}
-	if p := sale.Payment.Webhook; p != nil {
-		wh = &webhook{conditions: c.conditions(rules.WebhookScope, "webhook.", p.Success, p.Failure, p.Payment, p.Claim), PaymentWebhook: *p}
-	}
-	if len(c.problems) == 0 {
-		return ch, wh, nil
-	}
-	slices.SortStableFunc(c.problems, func(a, b error) int {
-		var p, q *spec.Problem
-		if !errors.As(a, &p) || !errors.As(b, &q) || p.File != q.File {
-			return 0
-		}
-		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
-	})
-	return nil, nil, &multierror.Error{Errors: c.problems, ErrorFormat: spec.ErrorFormat}
-}
-
-// compiler compiles the expressions of one sale and collects their problems.
-type compiler struct {
-	sale     spec.Sale
-	problems []error
-}
-
-func (c *compiler) conditions(scope *rules.Scope, part, success, failure, payment, claim string) conditions {
-	path := "spec.payment." + part
-	return conditions{
-		sale:    c.sale,
-		success: c.compile(scope.Condition, path+"success", success),
-		failure: c.compile(scope.Condition, path+"failure", failure),
-		payment: c.compile(scope.Reference, path+"payment", payment),
-		claim:   c.compile(scope.Reference, path+"claim", claim),
-		reason:  reason(failure),
-	}
-}
-
-// compile compiles an expression. It returns nil if text is empty.
-func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path, text string) *rules.Predicate {
-	if text == "" {
-		return nil
-	}
-	p, err := compile(text)
-	var problem *spec.Problem
-	if errors.As(err, &problem) {
-		in := *problem
-		in.File = "sale " + c.sale.Name + ", " + path
-		err = &in
-		if at := c.sale.Place(path); at.Known() {
-			err = at.Problem(in.Line, in.Column, path+": "+in.Message, in.Remedy)
-		}
-	}
-	if err != nil {
-		c.problems = append(c.problems, err)
-	}
-	return p
-}
-
 // errBoth reports an answer for which success and failure are both true.
 var errBoth = errors.New("success and failure are both true")
 
@@ -192,13 +121,13 @@ var errBoth = errors.New("success and failure are both true")
 // success is true, cancel if failure is, and none for neither. It returns an error if the expressions
 // fail or are both true. A cancellation names who.
 func (c *conditions) decide(in *rules.PredicateInput, who string) (Event, error) {
-	success, err := c.success.Holds(in)
+	success, err := c.Success.Holds(in)
 	if err != nil {
 		return Event{}, fmt.Errorf("success: %w", err)
 	}
 	failure := false
-	if c.failure != nil {
-		if failure, err = c.failure.Holds(in); err != nil && !success {
+	if c.Failure != nil {
+		if failure, err = c.Failure.Holds(in); err != nil && !success {
 			return Event{}, fmt.Errorf("failure: %w", err)
 		}
 	}
@@ -209,8 +138,8 @@ func (c *conditions) decide(in *rules.PredicateInput, who string) (Event, error)
 		return Event{}, nil
 	}
 	e := Event{How: api.Cancel, Claim: in.Claim, Settlement: api.Settlement{Who: who, Reason: c.reason}}
-	if c.claim != nil {
-		if e.Claim, err = c.claim.Text(in); err != nil {
+	if c.Claim != nil {
+		if e.Claim, err = c.Claim.Text(in); err != nil {
 			return Event{}, fmt.Errorf("claim: %w", err)
 		}
 	}
@@ -218,8 +147,8 @@ func (c *conditions) decide(in *rules.PredicateInput, who string) (Event, error)
 		return e, nil
 	}
 	e.How, e.Settlement = api.Confirm, api.Settlement{Payment: e.Claim}
-	if c.payment != nil {
-		if e.Payment, err = c.payment.Text(in); err != nil {
+	if c.Payment != nil {
+		if e.Payment, err = c.Payment.Text(in); err != nil {
 			return Event{}, fmt.Errorf("payment: %w", err)
 		}
 	}

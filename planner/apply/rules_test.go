@@ -46,8 +46,7 @@ func TestRulesOfALiveSale(t *testing.T) {
 	all, fewer := choosy(), with(choosy(), func(s *spec.Sale) {
 		s.Rules = []spec.Rule{{Name: "members", Require: `user.level == "gold"`, Enforce: spec.EnforceAudit}}
 		s.Variables, s.History, s.Queue = nil, nil, &spec.Queue{Order: spec.OrderArrival, Depth: 10}
-		s.Users = &spec.Users{Attributes: s.Users.Attributes, Fresh: spec.Duration(time.Second), Cached: 5, Table: &spec.UsersTable{
-			Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u", Columns: map[string]string{"level": "lvl"}}}
+		s.Users = &spec.Users{Attributes: s.Users.Attributes, Fresh: spec.Duration(time.Second), Cached: 5, Table: &spec.UsersTable{Rows: spec.Rows{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u"}, Columns: map[string]string{"level": "lvl"}}}
 	})
 	for _, step := range []struct {
 		sale               spec.Sale

@@ -113,7 +113,7 @@ func Choosy() spec.Sale {
 		s.Variables = []spec.Variable{{Name: "adult", Expression: `now - user.born > duration("157680h")`}}
 		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "born", Type: spec.TypeTimestamp}, {Name: "level", Type: spec.TypeString}},
 			File: "users.csv", Fresh: spec.Duration(90 * time.Second), Cached: 100_000}
-		s.History = &spec.History{Files: []string{"*.ndjson"}, Table: &spec.HistoryTable{
+		s.History = &spec.History{Files: []string{"*.ndjson"}, Table: &spec.Rows{
 			Zookeeper: []string{"z:1", "z:2"}, ZookeeperRoot: "/hbase", Table: "purchases", Family: "h"}}
 		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 5000}
 	})

@@ -1,0 +1,49 @@
+package spec
+
+import "slices"
+
+// Rows is an HBase table outside the sale, with a row for each user by the user's id.
+type Rows struct {
+	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" form:"addresses" max:"99" example:"127.0.0.1:2181" doc:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" form:"znode" example:"/hbase" doc:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
+	Table         string   `yaml:"table" json:"table" form:"table" example:"users" doc:"Name of the table; NAMESPACE:TABLE is possible."`
+	Family        string   `yaml:"family" json:"family" form:"family" example:"u" doc:"Column family of the values."`
+}
+
+// tableHome is the default location of a table without zookeeper.
+type tableHome struct {
+	declared bool   // the document has the sale's own table
+	sale     *HBase // table of the sale's own ledger; nil: none, or invalid
+}
+
+// rows completes the location of a table outside the sale. The default is that of the sale's own table.
+func (d *decoder) rows(path string, from tableHome, t *Rows) {
+	o := d.objects[path]
+	given := o.keys["zookeeper"] != nil
+	switch {
+	case from.sale != nil && !given:
+		t.Zookeeper = from.sale.Zookeeper
+	case !given && !from.declared:
+		d.refuse(o.at, `Add zookeeper: ["127.0.0.1:2181"].`, "%s lacks zookeeper, and the sale has no hbase of its own", o.path)
+	}
+	switch {
+	case o.keys["zookeeperRoot"] != nil:
+	case from.sale != nil && !given:
+		t.ZookeeperRoot = from.sale.ZookeeperRoot
+	default:
+		t.ZookeeperRoot = DefaultZookeeperRoot
+	}
+}
+
+// omitHome omits the location of a table as far as it is that of the ledger.
+func (t *Rows) omitHome(h *HBase) {
+	switch {
+	case h == nil || !slices.Equal(t.Zookeeper, h.Zookeeper):
+		if t.ZookeeperRoot == DefaultZookeeperRoot {
+			t.ZookeeperRoot = ""
+		}
+	case t.ZookeeperRoot == h.ZookeeperRoot:
+		t.Zookeeper, t.ZookeeperRoot = nil, ""
+	}
+}
