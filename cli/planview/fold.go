@@ -10,9 +10,9 @@ import (
 	"salectl/spec"
 )
 
-// Fold groups actions of a plan that do the same for the same reason to more than
+// fold groups actions of a plan that do the same for the same reason to more than
 // terminal.FoldBeyond resources of a kind. Each group is at the place of its first action.
-func Fold(actions []planner.Action, all bool) (groups [][]planner.Action, folds bool) {
+func fold(actions []planner.Action, all bool) (groups [][]planner.Action, folds bool) {
 	type likeness struct{ kind, action, reason string }
 	of := func(a planner.Action) likeness {
 		kind, _, _ := strings.Cut(a.Address, "/")

@@ -42,7 +42,7 @@ func legend(c terminal.Palette) string {
 
 // writeActions prints the actions of a plan, and folds similar ones unless all is set.
 func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all bool) {
-	groups, folds := Fold(actions, all)
+	groups, folds := fold(actions, all)
 	widest := 0
 	for _, group := range groups {
 		if len(group) == 1 {
