@@ -2,6 +2,7 @@ package apply
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,8 +74,8 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if digest, err := digestOf(result.Export); err != nil || string(digest) != string(result.ExportDigest) {
-		t.Errorf("the export's digest is %x, %v; the sale's log has %x", digest, err, result.ExportDigest)
+	if digest, err := digestOf(result.Export); err != nil || fmt.Sprintf("%x", digest) != result.ExportDigest {
+		t.Errorf("the export's digest is %x, %v; the sale's log has %s", digest, err, result.ExportDigest)
 	}
 	if a := read(); !a.Sale.Destroyed() || a.Shards[99].Head != nil {
 		t.Errorf("after destroy the sale is %s", a.Sale.Phase())
