@@ -54,7 +54,7 @@ type ShardActual struct {
 
 // NodeActual is one lock node.
 type NodeActual struct {
-	// NodeInfo of a node of which one query failed has no Info but Info.Unfit, which explains it.
+	// NodeInfo has no Info but Unfit if one of several queries failed; then the rest is empty, too.
 	quorum.NodeInfo
 	Leases []quorum.Holding
 	Marker quorum.Marker // marker of the sale
