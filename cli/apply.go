@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"os"
 
@@ -10,7 +9,6 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
-	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
@@ -138,7 +136,7 @@ func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.
 // applied reports the result of a plan; nil: the plan was empty.
 func (p *program) applied(plan *planner.Plan, r *apply.Result, asJSON bool, say func(*apply.Result) string) {
 	if asJSON {
-		p.emit(newAppliedLine(plan, r))
+		p.emit(resultOf(plan, r))
 		return
 	}
 	if text := say(r); text != "" {
@@ -177,25 +175,15 @@ func (p *program) warn(warnings []string) {
 	}
 }
 
-// appliedLine is the JSON of the commands that carry out a plan.
-type appliedLine struct {
-	apply.Result
-	ExportSHA256 string   `json:"exportSha256,omitempty"`
-	Manifest     string   `json:"manifest,omitempty"` // file with that digest, in the format of sha256sum -c
-	Warnings     []string `json:"warnings"`           // of the plan and of the result
-}
-
-func newAppliedLine(plan *planner.Plan, r *apply.Result) appliedLine {
+// resultOf returns the result of a plan with the warnings of the plan; nil: the plan was empty.
+func resultOf(plan *planner.Plan, r *apply.Result) apply.Result {
 	if r == nil {
 		r = &apply.Result{Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation}
 	}
-	line := appliedLine{Result: *r, ExportSHA256: hex.EncodeToString(r.ExportDigest)}
+	all := *r
 	if !r.Changed {
-		line.Summary = planner.Summary{}
+		all.Summary = planner.Summary{}
 	}
-	if r.Export != "" {
-		line.Manifest = files.ManifestPath(r.Export)
-	}
-	line.Warnings = append(append([]string{}, plan.Warnings...), r.Warnings...)
-	return line
+	all.Warnings = append(append([]string{}, plan.Warnings...), r.Warnings...)
+	return all
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"time"
@@ -10,7 +9,6 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
-	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
@@ -166,7 +164,7 @@ func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) string {
 	}
 	if r.Export != "" {
 		text += fmt.Sprintf("\n  Its ledger is in %s\n  SHA-256 %s, also in %s",
-			r.Export, hex.EncodeToString(r.ExportDigest), files.ManifestPath(r.Export))
+			r.Export, r.ExportDigest, r.Manifest)
 	}
 	return text
 }

@@ -58,7 +58,7 @@ func TestRefundView(t *testing.T) {
 		t.Errorf("destroy says %q", got)
 	}
 	p = newCapture()
-	p.emit(newAppliedLine(plan, result))
+	p.emit(resultOf(plan, result))
 	const json = `"refund":{"packets":1001,"amount":"12.30","currency":"CNY","granted":2000,"grantedAmount":"87.70","total":"100.00"}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("destroy --json says %s", got)

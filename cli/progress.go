@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/schollz/progressbar/v3"
 
 	"salectl/backends/ledger"
-	"salectl/cli/planview"
 	"salectl/cli/terminal"
 	"salectl/planner"
 	"salectl/planner/apply"
@@ -58,41 +58,28 @@ func (b *bar) end() {
 }
 
 // progress returns a function that reports each step of a plan to people, and one for its end.
-// It prints a line a step or, for a plan with many steps, draws a bar. Without a terminal,
-// only one of as many steps as lists fold has a line.
+// On a terminal it draws a bar for a plan with many steps. Elsewhere it prints a line a step, but
+// of many shards or lists, only as many lines as lists fold.
 func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(apply.Progress), end func()) {
-	groups, many := planview.Fold(plan.Actions, false)
-	if !many {
-		return p.tellStep, func() {}
-	}
-	if bar := p.newBar("", int64(len(plan.Actions)), asJSON); bar != nil {
-		return func(is apply.Progress) { bar.at(is.Done, is.Address+" "+done(is)) }, bar.end
-	}
-	folded := map[string]bool{}
-	for _, group := range groups {
-		for _, a := range group {
-			folded[a.Address] = len(group) > 1
+	if many := len(plan.Actions) > terminal.FoldBeyond; many {
+		if bar := p.newBar("", int64(len(plan.Actions)), asJSON); bar != nil {
+			return func(is apply.Progress) { bar.at(is.Done, is.Address+" "+done(is)) }, bar.end
 		}
 	}
 	seen, each := 0, max(len(plan.Actions)/terminal.FoldBeyond, 1)
 	return func(is apply.Progress) {
-		if folded[is.Address] && is.Note == "" {
+		note := ""
+		switch kind, _, _ := strings.Cut(is.Address, "/"); {
+		case is.Note != "":
+			note = ": " + is.Note
+		case kind == "shard" || kind == "list":
 			if seen++; seen%each != 0 {
 				return
 			}
 		}
-		p.tellStep(is)
+		digits := len(fmt.Sprint(is.Total))
+		p.say("[%*d/%d] %s %s%s", digits, is.Done, is.Total, is.Address, done(is), note)
 	}, func() {}
-}
-
-// tellStep prints a line for a completed step.
-func (p *program) tellStep(is apply.Progress) {
-	note := ""
-	if is.Note != "" {
-		note = ": " + is.Note
-	}
-	digits := len(fmt.Sprint(is.Total))
-	p.say("[%*d/%d] %s %s%s", digits, is.Done, is.Total, is.Address, done(is), note)
 }
 
 // done returns the past tense of a step's action.

@@ -153,7 +153,8 @@ func TestProgressWords(t *testing.T) {
 		"close": "[1/2] shard/0 closed\n", "wait": "[1/2] shard/0 waiting\n", "seal": "[1/2] shard/0 sealed\n",
 	} {
 		c := newCapture()
-		c.tellStep(apply.Progress{Address: "shard/0", Action: action, Done: 1, Total: 2})
+		tell, _ := c.progress(new(planner.Plan), false)
+		tell(apply.Progress{Address: "shard/0", Action: action, Done: 1, Total: 2})
 		if got := c.err.String(); got != want {
 			t.Errorf("%s: it says %q, want %q", action, got, want)
 		}

@@ -101,7 +101,7 @@ func (p *pty) await(text string) {
 // A server cannot have a terminal obey it.
 func TestServersTextOnATerminal(t *testing.T) {
 	tty := openTerminal(t)
-	p := &program{out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables}
+	p := &program{out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	p.decisionText(&decision{Outcome: api.NotEligible, Detail: "no\x1b[2J\x1b]0;sold\x07"}, doubt{})
 	tty.await("\x1b[33mnot_eligible\x1b[0m: no\\x1b[2J\\x1b]0;sold\\a\r\n")
 	p.say("%s", "lost\x1b[1A")
@@ -112,7 +112,7 @@ func TestConfirmAsksAPerson(t *testing.T) {
 	for typed, want := range map[string]error{"yes\n": nil, "  yes \n": nil, "y\n": errUnconfirmed, "YES\n": errUnconfirmed, "\n": errUnconfirmed} {
 		t.Run(strings.TrimSpace(typed), func(t *testing.T) {
 			tty := openTerminal(t)
-			p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
+			p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 			done := make(chan error, 1)
 			go func() { done <- p.askPerson(t.Context(), "Apply this?", false, false) }()
 			tty.await("Only 'yes' is accepted: ")
@@ -130,7 +130,7 @@ func TestConfirmAsksAPerson(t *testing.T) {
 func TestAQuestionHasAnEnd(t *testing.T) {
 	path := applySale(t, "tickets")
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	if code := p.run([]string{"salectl", "close", "-f", path, "--timeout", "300ms"}, nil); code != 7 {
 		t.Errorf("exit code %d, want 7", code)
 	}
@@ -139,7 +139,7 @@ func TestAQuestionHasAnEnd(t *testing.T) {
 
 func TestConfirmEndsWithItsContext(t *testing.T) {
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.askPerson(ctx, "Apply this?", false, false) }()
@@ -158,7 +158,7 @@ func TestCloseAsks(t *testing.T) {
 		command, typed string
 		code           int
 	}{{"pause", "", 0}, {"resume", "", 0}, {"close", "no\n", 3}, {"pause", "", 0}, {"close", "yes\n", 0}} {
-		p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
+		p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 		if _, err := tty.person.WriteString(step.typed); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestInitAsks(t *testing.T) {
 		tty, file := openTerminal(t), filepath.Join(t.TempDir(), "sale.yaml")
 		done := make(chan int, 1)
 		go func() {
-			p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
+			p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 			done <- p.run([]string{"salectl", "init", "--out", file}, nil)
 		}()
 		tty.await("Name of the sale")
@@ -222,7 +222,7 @@ spec:
 		t.Fatal(err)
 	}
 	var to bytes.Buffer
-	p := &program{in: tty.program, out: &terminal.Answer{W: &to}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: &to}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	if code := p.run([]string{"salectl", "destroy", "-f", path}, nil); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
@@ -239,7 +239,7 @@ func TestWatchDrawsInPlace(t *testing.T) {
 	if err := unix.IoctlSetWinsize(int(tty.program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 8, Col: 60}); err != nil {
 		t.Fatal(err)
 	}
-	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	signals, done := make(chan os.Signal, 2), make(chan int, 1)
 	go func() {
 		done <- p.run([]string{"salectl", "status", "-w", "-f", path, "--interval", "100ms"}, signals)
@@ -270,7 +270,7 @@ func TestWatchDrawsInPlace(t *testing.T) {
 func TestWatchOnADumbTerminal(t *testing.T) {
 	path := applySale(t, "tickets")
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: func(name string) (string, bool) {
+	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, drivers: ownDrivers, env: func(name string) (string, bool) {
 		return "dumb", name == "TERM"
 	}}
 	signals, done := make(chan os.Signal, 2), make(chan int, 1)
@@ -352,7 +352,7 @@ func TestProgressBarIsForTerminals(t *testing.T) {
 		t.Error("there is a bar without a terminal")
 	}
 	tty := openTerminal(t)
-	draw := (&program{err: tty.program, env: noVariables}).crowdBar()
+	draw := (&program{err: tty.program, env: noVariables, drivers: ownDrivers}).crowdBar()
 	draw(1, 2)
 	draw(2, 2)
 	tty.await("buyers")
@@ -370,7 +370,7 @@ func TestManyStepsHaveABar(t *testing.T) {
 		t.Helper()
 		tty := openTerminal(t)
 		var to bytes.Buffer
-		p := &program{in: tty.program, out: &terminal.Answer{W: &to}, err: tty.program, env: noVariables}
+		p := &program{in: tty.program, out: &terminal.Answer{W: &to}, err: tty.program, env: noVariables, drivers: ownDrivers}
 		if code := p.run(append([]string{"salectl"}, args...), nil); code != 0 {
 			t.Fatalf("%q: exit code %d", args, code)
 		}
@@ -404,7 +404,7 @@ func TestReadingALongLedgerHasABar(t *testing.T) {
 	}
 	defer store.Close()
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	watched, end := p.watchRead(t.Context(), tall{store}, "long", "reading", 1, false)
 	if _, can := watched.(ledger.Scanner); !can {
 		t.Error("what reads the ledger cannot scan it any more")

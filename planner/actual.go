@@ -54,10 +54,8 @@ type ShardActual struct {
 
 // NodeActual is one lock node.
 type NodeActual struct {
-	Name   string
-	Err    error         // why a query failed, even one of several; then the rest is empty but for Info.Unfit, which explains it
-	Info   quorum.Info   // its run id appears in no status
-	Off    time.Duration // lead of this host's clock over the node's
+	// NodeInfo has no Info but Unfit if one of several queries failed; then the rest is empty, too.
+	quorum.NodeInfo
 	Leases []quorum.Holding
 	Marker quorum.Marker // marker of the sale
 	Knows  bool          // only for a sale that the ledger lacks: the node has the marker of its name

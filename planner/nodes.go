@@ -31,7 +31,7 @@ func CheckNodes(nodes []quorum.NodeInfo, keepLists bool) error {
 // asked returns what the nodes reported about themselves.
 func (a *Actual) asked() (nodes []quorum.NodeInfo) {
 	for _, n := range a.Nodes {
-		nodes = append(nodes, quorum.NodeInfo{Name: n.Name, Info: n.Info, Err: n.Err, Off: n.Off})
+		nodes = append(nodes, n.NodeInfo)
 	}
 	return nodes
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,40 +11,34 @@ import (
 	"salectl/spec"
 )
 
-// shardView is a shard after all planned generations.
-type shardView struct {
-	now       ledger.Head // zero: the shard has no log, or err is set
-	limit     int64
-	available int64
-	absent    bool
-	err       error // why the shard could not be read
+// projection are the shards after all planned generations.
+type projection struct {
+	shards            []ShardActual
+	limits, available []int64 // by shard
 }
 
-type shardViews []shardView
+// head returns the head of a shard, or an empty one if it has no log or could not be read.
+func (p projection) head(i int) *ledger.Head { return cmp.Or(p.shards[i].Head, new(ledger.Head)) }
 
-// project returns the heads with all generations applied that the sale's log has planned and
-// the shards have not taken.
-func (a *Actual) project() (shardViews, error) {
+// project applies all generations to the heads that the sale's log has planned and the shards have
+// not taken.
+func (a *Actual) project() (p projection, err error) {
 	if i, is := a.Damaged(); is {
-		return nil, fmt.Errorf("sale %s: %w", a.Name, DamagedError(a.Sale, i, a.Shards[i].Head))
+		return p, fmt.Errorf("sale %s: %w", a.Name, DamagedError(a.Sale, i, a.Shards[i].Head))
 	}
-	views := make(shardViews, len(a.Shards))
-	for i, s := range a.Shards {
-		v := &views[i]
-		v.err, v.absent = s.Err, s.Head == nil && s.Err == nil
-		if s.Head != nil {
-			v.now = *s.Head
-		}
-		v.limit, v.available = v.now.Limit, v.now.Available
-		for g := v.now.Generation + 1; g <= a.Sale.Generation(); g++ {
+	p.shards = a.Shards
+	for i := range a.Shards {
+		limit, available := p.head(i).Limit, p.head(i).Available
+		for g := p.head(i).Generation + 1; g <= a.Sale.Generation(); g++ {
 			op := a.Sale.ShardGeneration(g, i)
 			added := countUnits(op.GetAdd()) + countUnits(op.GetRestore())
-			removed := min(op.GetRemove()+countUnits(op.GetDrop()), v.available+added)
-			v.limit += added - removed
-			v.available += added - removed
+			removed := min(op.GetRemove()+countUnits(op.GetDrop()), available+added)
+			limit += added - removed
+			available += added - removed
 		}
+		p.limits, p.available = append(p.limits, limit), append(p.available, available)
 	}
-	return views, nil
+	return p, nil
 }
 
 func countUnits(ranges []*pb.Range) (n int64) {
@@ -54,31 +49,19 @@ func countUnits(ranges []*pb.Range) (n int64) {
 }
 
 // unreadable returns the error of the first shard that could not be read, nil if all could.
-func (v shardViews) unreadable() error {
-	for i, s := range v {
-		if s.err != nil {
-			return fmt.Errorf("%s cannot be read: %w", ShardAddress(i), s.err)
+func (p projection) unreadable() error {
+	for i, s := range p.shards {
+		if s.Err != nil {
+			return fmt.Errorf("%s cannot be read: %w", ShardAddress(i), s.Err)
 		}
 	}
 	return nil
 }
 
-func (v shardViews) limits() []int64 { return v.each(func(s shardView) int64 { return s.limit }) }
-func (v shardViews) available() []int64 {
-	return v.each(func(s shardView) int64 { return s.available })
-}
-
-func (v shardViews) each(number func(shardView) int64) (all []int64) {
-	for _, s := range v {
-		all = append(all, number(s))
-	}
-	return all
-}
-
 // delta returns the change of the stock in units. It compares with the units that the shards
 // have, not with those declared, so that an incomplete removal is planned again. The units of
 // a closed sale do not change.
-func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error) {
+func (p projection) delta(desired, old spec.Sale, actual *Actual) (int64, error) {
 	if actual.Sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
 		return 0, nil
 	}
@@ -89,38 +72,44 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 		for i, gone := range is.Gone {
 			delta += is.Leaving[i].Count() - gone.Count()
 		}
-		return delta, v.unreadable()
+		return delta, p.unreadable()
 	}
-	if err := v.unreadable(); err != nil {
+	if err := p.unreadable(); err != nil {
 		if desired.Stock == old.Stock {
 			return 0, nil
 		}
 		return 0, fmt.Errorf("sale %s: a change of stock cannot be planned, %w", actual.Name, err)
 	}
-	return desired.Stock - sum(v.limits()), nil
+	return desired.Stock - sum(p.limits), nil
 }
 
-// distribute plans which shards receive new units or give units back. Undrained grabs count as
-// available here, so a removal that relies on them may fall short (apply.Result.Shortfall).
-func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual) error {
-	sale := actual.Name
-	if actual.Units != nil {
-		return v.exchange(planned, actual.Units, sale)
+// distribute plans which shards receive new units or give units back. Of units with payloads it
+// removes those no longer declared, and restores those about to be removed that are declared
+// again. Undrained grabs count as available here, so a removal that relies on them may fall short
+// (apply.Result.Shortfall).
+func (p projection) distribute(planned *pb.Planned, delta int64, actual *Actual) error {
+	sale, limits, added, removed := actual.Name, slices.Clone(p.limits), max(delta, 0), max(-delta, 0)
+	if is := actual.Units; is != nil {
+		for i, gone := range is.Gone {
+			planned.Shards[i].Drop, planned.Shards[i].Restore = gone.Proto(), is.Leaving[i].Proto()
+			limits[i] += is.Leaving[i].Count() - gone.Count()
+		}
+		added, removed = is.Added, 0
 	}
 	switch last := planned.GetNextUnit() - 1; {
-	case delta > maxUnit-last:
-		return tooManyUnits(sale, last+min(delta, maxUnit))
-	case delta > 0:
-		for i, n := range raise(v.limits(), delta) {
+	case added > maxUnit-last:
+		return tooManyUnits(sale, last+min(added, maxUnit))
+	case added > 0:
+		for i, n := range raise(limits, added) {
 			planned.Shards[i].Add = deal(planned, n)
 		}
-	default:
-		if free := sum(v.available()); free < -delta {
-			lowest := max(sum(v.limits())-free, int64(len(v)))
-			return Refuse("the stock of sale %s can be lowered by at most %s, not by %d", sale, spec.Count(free, "unit"), -delta).
+	case removed > 0:
+		if free := sum(p.available); free < removed {
+			lowest := max(sum(limits)-free, int64(len(limits)))
+			return Refuse("the stock of sale %s can be lowered by at most %s, not by %d", sale, spec.Count(free, "unit"), removed).
 				With("The lowest stock allowed now is %d.", lowest)
 		}
-		for i, n := range lower(v.limits(), v.available(), -delta) {
+		for i, n := range lower(limits, p.available, removed) {
 			planned.Shards[i].Remove = n
 		}
 	}
@@ -129,7 +118,7 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual)
 
 // remaining plans the completion of generations that are not on every shard, and completes the
 // plan.
-func (p *Plan) remaining(actual *Actual, shards shardViews) error {
+func (p *Plan) remaining(actual *Actual, shards projection) error {
 	sale := actual.Sale
 	if sale.Applied() < sale.Generation() {
 		old, _ := Declared(sale.Newest()) // the planner has decoded it before
@@ -151,15 +140,16 @@ func (p *Plan) remaining(actual *Actual, shards shardViews) error {
 
 // shards plans the shards: what is left of earlier generations, and the changes of planned
 // unless it is nil. why is the reason of those changes.
-func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, why ActionReason) {
-	for i, v := range shards {
+func (p *Plan) shards(actual *Actual, shards projection, planned *pb.Planned, why ActionReason) {
+	for i, s := range shards.shards {
+		head := shards.head(i)
 		var reasons []string
 		var added []*pb.Range
-		for g := v.now.Generation + 1; g <= actual.Sale.Generation() && v.err == nil; g++ {
+		for g := head.Generation + 1; g <= actual.Sale.Generation() && s.Err == nil; g++ {
 			reasons = append(reasons, fmt.Sprintf("generation %d pending", g))
 			added = append(added, actual.Sale.ShardGeneration(g, i).GetAdd()...)
 		}
-		limit := v.limit
+		limit := shards.limits[i]
 		if planned != nil {
 			c := planned.GetShards()[i]
 			added = append(added, c.GetAdd()...)
@@ -180,12 +170,12 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, wh
 		}
 		action := Action{
 			Address: ShardAddress(i), Action: Update, ActionReason: why, Reason: strings.Join(reasons, ", "),
-			Before: &Attributes{Limit: &v.now.Limit}, After: &Attributes{Limit: &limit, Units: unitsText(added)},
+			Before: &Attributes{Limit: &head.Limit}, After: &Attributes{Limit: &limit, Units: unitsText(added)},
 		}
-		if v.absent {
+		if s.Head == nil && s.Err == nil {
 			action.Action, action.Before = Create, nil
 		}
-		if v.now.Generation < actual.Sale.Generation() {
+		if head.Generation < actual.Sale.Generation() {
 			action.ActionReason = ReasonGenerationPending
 		}
 		p.add(action)
@@ -266,23 +256,4 @@ func WasMarked(sale *ledger.Sale, node string) bool {
 	}
 	locks, err := old.Locks()
 	return err == nil && slices.Contains(locks.Nodes, node)
-}
-
-// exchange plans for a live sale the removal of units no longer declared, the restoration of
-// units about to be removed that are declared again, and the addition of new units.
-func (v shardViews) exchange(planned *pb.Planned, is *UnitsActual, sale string) error {
-	limits := v.limits()
-	for i, gone := range is.Gone {
-		planned.Shards[i].Drop, planned.Shards[i].Restore = gone.Proto(), is.Leaving[i].Proto()
-		limits[i] += is.Leaving[i].Count() - gone.Count()
-	}
-	if last := planned.GetNextUnit() - 1; is.Added > maxUnit-last {
-		return tooManyUnits(sale, last+min(is.Added, maxUnit))
-	}
-	if is.Added > 0 {
-		for i, n := range raise(limits, is.Added) {
-			planned.Shards[i].Add = deal(planned, n)
-		}
-	}
-	return nil
 }

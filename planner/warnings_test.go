@@ -68,12 +68,12 @@ func TestWarningsOfNodes(t *testing.T) {
 		}
 		a := &Actual{Name: "x", At: plannertest.Epoch, Sale: plannertest.Log(t, ops...), ListNodes: make([]ListNodeActual, test.lists)}
 		for i := range 3 {
-			n := NodeActual{Name: fmt.Sprint("n", i), Info: quorum.Info{RunID: fmt.Sprint("r", i)}, Marker: quorum.Marker{Good: true}}
+			n := NodeActual{NodeInfo: quorum.NodeInfo{Name: fmt.Sprint("n", i), Info: quorum.Info{RunID: fmt.Sprint("r", i)}}, Marker: quorum.Marker{Good: true}}
 			if i == 1 {
 				n.Off = test.off
 			}
 			if i > 0 && i <= test.away {
-				n = NodeActual{Name: n.Name, Err: errors.New("gone")}
+				n = NodeActual{NodeInfo: quorum.NodeInfo{Name: n.Name, Err: errors.New("gone")}}
 			}
 			a.Nodes = append(a.Nodes, n)
 		}

@@ -2,7 +2,7 @@ package planview
 
 import (
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
 
 	"salectl/cli/terminal"
@@ -10,9 +10,9 @@ import (
 	"salectl/spec"
 )
 
-// Fold groups actions of a plan that do the same for the same reason to more than
+// fold groups actions of a plan that do the same for the same reason to more than
 // terminal.FoldBeyond resources of a kind. Each group is at the place of its first action.
-func Fold(actions []planner.Action, all bool) (groups [][]planner.Action, folds bool) {
+func fold(actions []planner.Action, all bool) (groups [][]planner.Action, folds bool) {
 	type likeness struct{ kind, action, reason string }
 	of := func(a planner.Action) likeness {
 		kind, _, _ := strings.Cut(a.Address, "/")
@@ -34,37 +34,23 @@ func Fold(actions []planner.Action, all bool) (groups [][]planner.Action, folds 
 	return groups, folds
 }
 
-// writeFolded prints a group of actions: its resources, and below them the values of each
-// attribute.
-func writeFolded(w io.Writer, mark string, reason string, group []planner.Action) {
+// resources names the resources of a group: sale/tickets, or 64 shards: 0-63.
+func resources(group []planner.Action) string {
+	if len(group) == 1 {
+		return group[0].Address
+	}
 	kind, _, _ := strings.Cut(group[0].Address, "/")
 	var numbers []int
-	var names []string
-	values := map[string][]string{} // values of each attribute, one per action
 	for _, a := range group {
-		var number int
-		if _, err := fmt.Sscanf(strings.TrimPrefix(a.Address, kind+"/"), "%d", &number); err == nil {
-			numbers = append(numbers, number)
-		}
-		for _, f := range shownFields(a) {
-			if values[f.Name] == nil {
-				names = append(names, f.Name)
-			}
-			values[f.Name] = append(values[f.Name], change(f))
+		if n, err := strconv.Atoi(strings.TrimPrefix(a.Address, kind+"/")); err == nil {
+			numbers = append(numbers, n)
 		}
 	}
-	which := ""
+	text := spec.Count(len(group), kind)
 	if len(numbers) == len(group) {
-		which = ": " + spec.Numbers(numbers)
+		text += ": " + spec.Numbers(numbers)
 	}
-	fmt.Fprintf(w, "  %s %s%s%s\n", mark, spec.Count(len(group), kind), which, reason)
-	widest := 0
-	for _, name := range names {
-		widest = max(widest, len(name))
-	}
-	for _, name := range names {
-		fmt.Fprintf(w, "      %-*s  %s\n", widest, name, tally(values[name], len(group)))
-	}
+	return text
 }
 
 // tally counts each value: "1954 for 128, 1953 for 896". total is the possible number of

@@ -15,8 +15,11 @@ import (
 // count characters. GitHub accepts 65,536; the rest is for additions of a pipeline.
 const MostCharacters = 65_000
 
-// mostValue is the number of characters shown of one value.
-const mostValue = 300
+// mostValue and mostLine are the numbers of characters shown of one value, and of one line.
+const (
+	mostValue = 300
+	mostLine  = 1000
+)
 
 // readable replaces invisible and misleading characters: control characters, line ends, marks
 // of text direction, invalid UTF-8.
@@ -87,24 +90,11 @@ func longestRun(text string, of rune) (longest int) {
 	return longest
 }
 
-// mdLines splits a text into lines for a block of code, and breaks long lines.
+// mdLines splits a text into lines for a block of code.
 func mdLines(text string) (lines []string) {
-	const most = 110
 	for line := range strings.Lines(text) {
-		line = readable(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))
-		indent, before := line[:len(line)-len(strings.TrimLeft(line, " "))], len(lines)
-		for utf8.RuneCountInString(line) > most {
-			at := strings.LastIndexByte(string([]rune(line)[:most]), ' ')
-			if at <= len(indent) {
-				at = len(string([]rune(line)[:most]))
-			}
-			lines = append(lines, line[:at])
-			line = indent + "  " + strings.TrimLeft(line[at:], " ")
-			if len(lines)-before > MostCharacters/most {
-				return append(lines, indent+"  …")
-			}
-		}
-		lines = append(lines, line)
+		line = strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")
+		lines = append(lines, clipped(readable(line), mostLine))
 	}
 	return lines
 }

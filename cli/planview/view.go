@@ -9,7 +9,6 @@ package planview
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -43,7 +42,7 @@ func legend(c terminal.Palette) string {
 
 // writeActions prints the actions of a plan, and folds similar ones unless all is set.
 func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all bool) {
-	groups, folds := Fold(actions, all)
+	groups, folds := fold(actions, all)
 	widest := 0
 	for _, group := range groups {
 		if len(group) == 1 {
@@ -51,15 +50,11 @@ func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all
 		}
 	}
 	for i, group := range groups {
-		a := group[0]
-		if i > 0 && a.Reason == groups[i-1][0].Reason {
-			a.Reason = "" // printed once
+		reason := ""
+		if i == 0 || group[0].Reason != groups[i-1][0].Reason { // printed once
+			reason = reasonText(c, group[0])
 		}
-		if len(group) > 1 {
-			writeFolded(w, actionMark(c, a), reasonText(c, a), group)
-			continue
-		}
-		writeAction(w, c, a, widest)
+		writeGroup(w, actionMark(c, group[0]), group, reason, widest)
 	}
 	if folds {
 		terminal.ListsAll(w, c, "shard")
@@ -96,28 +91,36 @@ const (
 	inlineWidth = 60
 )
 
-// writeAction prints one action, with its attributes after its address or, if they are long,
-// below it.
-func writeAction(w io.Writer, c terminal.Palette, a planner.Action, widest int) {
-	mark, reason, fields := actionMark(c, a), reasonText(c, a), shownFields(a)
-	long := func(f planner.Field) bool { return utf8.RuneCountInString(change(f)) > inlineWidth }
-	if len(fields) > inline || slices.ContainsFunc(fields, long) {
-		fmt.Fprintf(w, "  %s %s%s\n", mark, a.Address, reason)
-		name := 0
-		for _, f := range fields {
-			name = max(name, len(f.Name))
+// writeGroup prints similar actions: their resources, and the values of each attribute after them
+// or, if there are several actions or long values, below them.
+func writeGroup(w io.Writer, mark string, group []planner.Action, reason string, widest int) {
+	var fields []planner.Field // with the text as After
+	values := map[string][]string{}
+	below, width := len(group) > 1, 0
+	for _, a := range group {
+		for _, f := range shownFields(a) {
+			if values[f.Name] == nil {
+				fields = append(fields, planner.Field{Name: f.Name})
+			}
+			values[f.Name] = append(values[f.Name], change(f))
 		}
-		for _, f := range fields {
-			fmt.Fprintf(w, "      %-*s  %s\n", name, f.Name, change(f))
-		}
+	}
+	words := make([]string, len(fields))
+	for i, f := range fields {
+		fields[i].After = tally(values[f.Name], len(group))
+		words[i] = f.Name + " " + fields[i].After
+		below = below || len(fields) > inline || utf8.RuneCountInString(fields[i].After) > inlineWidth
+		width = max(width, len(f.Name))
+	}
+	if !below {
+		line := fmt.Sprintf("%-*s  %s", widest, group[0].Address, strings.Join(words, "  "))
+		fmt.Fprintf(w, "  %s %s%s\n", mark, strings.TrimRight(line, " "), reason)
 		return
 	}
-	var words []string
+	fmt.Fprintf(w, "  %s %s%s\n", mark, resources(group), reason)
 	for _, f := range fields {
-		words = append(words, f.Name+" "+change(f))
+		fmt.Fprintf(w, "      %-*s  %s\n", width, f.Name, f.After)
 	}
-	line := fmt.Sprintf("%-*s  %s", widest, a.Address, strings.Join(words, "  "))
-	fmt.Fprintf(w, "  %s %s%s\n", mark, strings.TrimRight(line, " "), reason)
 }
 
 // actionMark returns the mark of an action.

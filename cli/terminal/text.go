@@ -3,8 +3,12 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"salectl/spec"
 )
 
 // Table is a table with a head. Numbers are aligned right.
@@ -58,4 +62,47 @@ func (t *Table) Write(w io.Writer, indent string, dress func(string) string) {
 	for _, row := range t.rows {
 		fmt.Fprintf(w, "%s%s\n", indent, line(row))
 	}
+}
+
+// unprintable matches control characters, and the colours of palette, which printable keeps.
+var unprintable = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m|[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]`)
+
+// Printable escapes control characters as in \x1b: many texts come from a server, a user or a
+// file.
+func Printable(text string) string {
+	return unprintable.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasPrefix(found, "\x1b[") {
+			return found
+		}
+		return strings.Trim(strconv.QuoteRuneToASCII([]rune(found)[0]), "'")
+	})
+}
+
+// FoldBeyond is the number of similar items in a list above which they are folded, unless
+// --all is given.
+const FoldBeyond = 20
+
+// ListsAll prints how to list folded items.
+func ListsAll(w io.Writer, c Palette, what string) {
+	fmt.Fprintf(w, "  %s\n", c.Dim(fmt.Sprintf("--all lists every %s", what)))
+}
+
+// WriteSome prints a line with a mark for each text, at most FoldBeyond lines unless all is
+// set.
+func WriteSome(w io.Writer, mark string, texts []string, noun string, all bool) {
+	shown := texts
+	if !all && len(texts) > FoldBeyond {
+		shown = texts[:FoldBeyond]
+	}
+	for _, text := range shown {
+		fmt.Fprintf(w, "  %s %s\n", mark, text)
+	}
+	if left := len(texts) - len(shown); left > 0 {
+		fmt.Fprintf(w, "  %s and %s, which --all lists\n", mark, spec.Count(left, "more "+noun))
+	}
+}
+
+// WriteWarnings prints warnings that are part of an answer.
+func WriteWarnings(w io.Writer, c Palette, warnings []string, all bool) {
+	WriteSome(w, c.Yellow("!"), warnings, "warning", all)
 }

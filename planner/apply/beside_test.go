@@ -77,7 +77,7 @@ func TestDestroyBesideAnother(t *testing.T) {
 			if err := slow.finish(); err != nil || w.actual().Sale.Next() != next {
 				t.Errorf("destroy: %v; the sale's log grew by %d slots", err, w.actual().Sale.Next()-next)
 			}
-			if r := slow.x.result; r.Generation != 2 || r.ExportDigest == nil || r.Summary != plan.Summary || slow.x.done != len(plan.Actions) {
+			if r := slow.x.result; r.Generation != 2 || r.ExportDigest == "" || r.Summary != plan.Summary || slow.x.done != len(plan.Actions) {
 				t.Errorf("the result is %+v, want generation 2 and %+v", r, plan.Summary)
 			}
 			w.wantNothingLeft(plan.UID)

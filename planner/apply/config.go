@@ -86,8 +86,10 @@ type Result struct {
 	Packets *ledger.PacketsStatus `json:"packets,omitempty"`
 	// Export is the path of the file that Destroy wrote or found complete.
 	Export string `json:"export,omitempty"`
-	// ExportDigest is the SHA-256 of the exported file, as recorded in the sale's log.
-	ExportDigest []byte `json:"-"`
+	// ExportDigest is the SHA-256 of the exported file in hex, as recorded in the sale's log, and
+	// Manifest the path of a file with it, in the format of sha256sum -c.
+	ExportDigest string `json:"exportSha256,omitempty"`
+	Manifest     string `json:"manifest,omitempty"`
 	// Warnings are failures that do not affect the result.
 	Warnings []string `json:"warnings"`
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/ledger/payload"
 	"salectl/backends/lists"
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/machine"
 	"salectl/spec"
@@ -212,7 +214,7 @@ func (t *teardown) export() {
 		switch {
 		case err == nil:
 			t.x.core.Changed = true
-			t.x.result.Export = e.path
+			t.x.result.Export, t.x.result.Manifest = e.path, files.ManifestPath(e.path)
 			t.x.doing(planner.SaleAddress(t.x.plan.Sale), "export", e.path)
 			t.digest = e.digest
 			if t.x.Linger > 0 {
@@ -272,7 +274,7 @@ func (t *teardown) noteSealed() {
 // erase removes everything of the run except the sale's own log. It runs only when that log
 // has Sealed.
 func (t *teardown) erase() {
-	t.x.result.ExportDigest = t.x.sale.Sealed().GetExportDigest()
+	t.x.result.ExportDigest = hex.EncodeToString(t.x.sale.Sealed().GetExportDigest())
 	t.x.result.Generation = t.x.sale.Generation()
 	t.x.result.Refund = planner.RefundOf(t.x.sale)
 	t.x.sweep()

@@ -378,7 +378,7 @@ func TestSealedByAnother(t *testing.T) {
 				t.Fatalf("destroy: %v, want %v", p.err, test.want)
 			}
 			deleted := w.actual().Shards[0].Head == nil
-			if deleted != (test.want == nil) || test.want != nil && p.x.result.ExportDigest != nil {
+			if deleted != (test.want == nil) || test.want != nil && p.x.result.ExportDigest != "" {
 				t.Errorf("shard 0 is deleted: %v; the result is %+v", deleted, p.x.result)
 			}
 		})

@@ -3,6 +3,7 @@ package apply
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,8 +77,8 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(result.Export)
-	if digest := sha256.Sum256(content); err != nil || string(digest[:]) != string(result.ExportDigest) {
-		t.Errorf("the export's digest is %x, %v; the sale's log has %x", digest, err, result.ExportDigest)
+	if digest := sha256.Sum256(content); err != nil || fmt.Sprintf("%x", digest) != result.ExportDigest {
+		t.Errorf("the export's digest is %x, %v; the sale's log has %s", digest, err, result.ExportDigest)
 	}
 	if a := read(); !a.Sale.Destroyed() || a.Shards[99].Head != nil {
 		t.Errorf("after destroy the sale is %s", a.Sale.Phase())

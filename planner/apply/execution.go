@@ -61,11 +61,7 @@ type execution struct {
 
 // lockNode is a lock node as queried at the start.
 type lockNode struct {
-	name string
-	info quorum.Info
-	off  time.Duration // lead of this host's clock
-	err  error
-
+	quorum.NodeInfo
 	restarted bool  // since the query
 	unmarked  error // why the node has no marker of this execution
 }
@@ -295,7 +291,7 @@ func newExecution(t Terms, plan *planner.Plan, exporter Exporter, rehearsal bool
 	}
 	x.openSale()
 	for _, name := range t.Nodes {
-		x.nodes = append(x.nodes, lockNode{name: name})
+		x.nodes = append(x.nodes, lockNode{NodeInfo: quorum.NodeInfo{Name: name}})
 	}
 	for _, a := range plan.Actions {
 		x.actions[a.Address] = a.Action
@@ -385,7 +381,7 @@ func (x *execution) left() string {
 	}
 	for _, n := range x.nodes {
 		if n.unmarked != nil {
-			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.name, planner.ShortNodeError(n.name, n.unmarked)))
+			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.Name, planner.ShortNodeError(n.Name, n.unmarked)))
 		}
 	}
 	return strings.Join(all, "; ")

@@ -22,14 +22,14 @@ func (x *execution) askNodes() {
 	sent := x.core.Now
 	x.core.Each(len(x.nodes), func(i int) {
 		n := &x.nodes[i]
-		n.info, n.err = x.core.Info(i)
-		n.off = quorum.ClockOff(sent, x.core.Now, n.info)
+		n.Info, n.Err = x.core.Info(i)
+		n.Off = quorum.ClockOff(sent, x.core.Now, n.Info)
 	})
 }
 
 func (x *execution) asked() (nodes []quorum.NodeInfo) {
 	for _, n := range x.nodes {
-		nodes = append(nodes, quorum.NodeInfo{Name: n.name, Info: n.info, Err: n.err, Off: n.off})
+		nodes = append(nodes, n.NodeInfo)
 	}
 	return nodes
 }
@@ -46,12 +46,12 @@ func (x *execution) checkNodes() {
 	for {
 		var silent []string
 		for _, n := range x.nodes {
-			if n.err != nil {
-				silent = append(silent, n.name+": "+planner.ShortNodeError(n.name, n.err))
+			if n.Err != nil {
+				silent = append(silent, n.Name+": "+planner.ShortNodeError(n.Name, n.Err))
 			}
 		}
 		x.core.Check(planner.CheckNodes(x.asked(), len(x.Lists) > 0))
-		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.Lists, n.name) })
+		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.Lists, n.Name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
 		case denials(keepers) != "":
@@ -75,7 +75,7 @@ func (x *execution) checkNodes() {
 // errorsOf returns the error of each node's query.
 func errorsOf(nodes []lockNode) (errs []error) {
 	for _, n := range nodes {
-		errs = append(errs, n.err)
+		errs = append(errs, n.Err)
 	}
 	return errs
 }
@@ -84,8 +84,8 @@ func errorsOf(nodes []lockNode) (errs []error) {
 func denials(nodes []lockNode) string {
 	var all []string
 	for _, n := range nodes {
-		if errors.Is(n.err, fs.ErrPermission) {
-			all = append(all, n.name+": "+planner.ShortNodeError(n.name, n.err))
+		if errors.Is(n.Err, fs.ErrPermission) {
+			all = append(all, n.Name+": "+planner.ShortNodeError(n.Name, n.Err))
 		}
 	}
 	return strings.Join(all, "; ")
@@ -102,7 +102,7 @@ func (x *execution) checkClock() error {
 	if !known {
 		if len(x.nodes) > 0 {
 			x.warn("no lock node answers, so this host's clock could not be checked: commits get the time of their log (%s)",
-				planner.ShortNodeError(x.nodes[0].name, x.nodes[0].err))
+				planner.ShortNodeError(x.nodes[0].Name, x.nodes[0].Err))
 			x.unclocked = true
 		}
 		return nil
@@ -112,8 +112,8 @@ func (x *execution) checkClock() error {
 		return nil
 	}
 	for _, n := range x.nodes {
-		if n.err == nil && n.info.Carried {
-			return &planner.Refusal{Reason: planner.ClockWasSet(n.off), Remedy: planner.TrustRemedy}
+		if n.Err == nil && n.Info.Carried {
+			return &planner.Refusal{Reason: planner.ClockWasSet(n.Off), Remedy: planner.TrustRemedy}
 		}
 	}
 	return planner.Refuse("this host's clock differs by %v from the median of the lock nodes' clocks; at most %v is allowed",
@@ -154,11 +154,11 @@ func (x *execution) sweepNode(i int, freeBy time.Duration) {
 	for try := 1; ; try++ {
 		switch err := x.trySweep(i, freeBy); {
 		case err == nil:
-			x.finished(planner.NodeAddress(x.nodes[i].name), "")
+			x.finished(planner.NodeAddress(x.nodes[i].Name), "")
 			return
 		case try == sweepTries || errors.Is(err, fs.ErrPermission):
 			x.warn("lock node %s was not cleaned: %s. Its leases expire within %v, and its marker is no longer used;"+
-				" run destroy again when the node is up to remove it", x.nodes[i].name, planner.ShortNodeError(x.nodes[i].name, err), x.ttl())
+				" run destroy again when the node is up to remove it", x.nodes[i].Name, planner.ShortNodeError(x.nodes[i].Name, err), x.ttl())
 			return
 		}
 		x.core.Sleep(machine.FirstPause << try)
@@ -212,7 +212,7 @@ func (x *execution) mark() {
 			switch {
 			case err == nil:
 				good++
-				x.finished(planner.NodeAddress(x.nodes[i].name), "")
+				x.finished(planner.NodeAddress(x.nodes[i].Name), "")
 			case errors.Is(err, quorum.ErrOtherRun):
 				// It may have lost its memory since the query, and must abstain.
 				x.nodes[i].restarted, restarted = true, true
@@ -236,11 +236,11 @@ func (x *execution) noteUnmarked() {
 	for i, n := range x.nodes {
 		switch {
 		case n.unmarked == nil:
-		case planner.WasMarked(x.sale, n.name):
-			x.warn("lock node %s cannot be used: %s", n.name, planner.ShortNodeError(n.name, n.unmarked))
+		case planner.WasMarked(x.sale, n.Name):
+			x.warn("lock node %s cannot be used: %s", n.Name, planner.ShortNodeError(n.Name, n.unmarked))
 			x.nodes[i].unmarked = nil
 		default:
-			x.result.Unmarked = append(x.result.Unmarked, n.name)
+			x.result.Unmarked = append(x.result.Unmarked, n.Name)
 		}
 	}
 }
@@ -259,8 +259,8 @@ func (x *execution) markNode(i int) error {
 		}))
 		return err
 	}
-	if n := x.nodes[i]; x.planned == stored && x.sale.Applied() == 0 && n.err == nil && !n.restarted {
-		return mark("mark", n.info.RunID)
+	if n := x.nodes[i]; x.planned == stored && x.sale.Applied() == 0 && n.Err == nil && !n.restarted {
+		return mark("mark", n.Info.RunID)
 	}
 	found, err := x.core.ReadMarker(i, x.plan.UID)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	w := &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
+	w := &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{NodeInfo: quorum.NodeInfo{Name: "n0"}}, {NodeInfo: quorum.NodeInfo{Name: "n1"}, unmarked: quorum.ErrOtherRun}}}
 	w.core.Changed = true
 	if err := w.Outcome(nil); !errors.Is(err, planner.ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
 		t.Errorf("an unmarked node: %v", err)
@@ -90,7 +90,7 @@ func TestVerdicts(t *testing.T) {
 	if err := w.Outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
 		t.Errorf("a shortfall: %v", err)
 	}
-	w = &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
+	w = &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{NodeInfo: quorum.NodeInfo{Name: "n0"}}}}
 	if err := w.Outcome(nil); err != nil || w.result.Changed {
 		t.Errorf("all done: %v, changed %v", err, w.result.Changed)
 	}

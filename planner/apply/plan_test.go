@@ -364,7 +364,7 @@ func TestMakeDestroy(t *testing.T) {
 			func(w *world) { w.mustApply(tickets(10)) },
 			func(a *planner.Actual) {
 				a.Shards[1] = planner.ShardActual{Err: memory.ErrInjected}
-				a.Nodes[1] = planner.NodeActual{Name: "node-1", Err: memory.ErrInjected}
+				a.Nodes[1] = planner.NodeActual{NodeInfo: quorum.NodeInfo{Name: "node-1", Err: memory.ErrInjected}}
 			},
 			"-shard/0 limit 4>; -shard/1; -shard/2 limit 3>" + strings.Replace(nodes, "1 marker good", "1 marker unknown", 1) + sale, true,
 		},

@@ -13,6 +13,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
+	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/current"
 	"salectl/planner/machine"
@@ -52,7 +53,7 @@ func TestMachineReading(t *testing.T) {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
 			if i := slices.IndexFunc(want.Nodes, func(n planner.NodeActual) bool { return n.Err != nil }); i >= 0 {
-				if n := want.Nodes[i]; !reflect.DeepEqual(n, planner.NodeActual{Name: "node-1", Err: n.Err}) {
+				if n := want.Nodes[i]; !reflect.DeepEqual(n, planner.NodeActual{NodeInfo: quorum.NodeInfo{Name: "node-1", Err: n.Err}}) {
 					t.Errorf("of a node that is away it has read %+v", n)
 				}
 			}

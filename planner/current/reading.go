@@ -169,9 +169,9 @@ func (r *reading) shards() {
 func (r *reading) nodes() {
 	r.stage = "the lock nodes"
 	r.core.Each(len(r.terms.Nodes), func(i int) {
-		a := planner.NodeActual{Name: r.terms.Nodes[i]}
+		a := planner.NodeActual{NodeInfo: quorum.NodeInfo{Name: r.terms.Nodes[i]}}
 		if err := r.node(i, &a); err != nil {
-			a = planner.NodeActual{Name: a.Name, Err: err, Info: quorum.Info{Unfit: a.Info.Unfit}}
+			a = planner.NodeActual{NodeInfo: quorum.NodeInfo{Name: a.Name, Err: err, Info: quorum.Info{Unfit: a.Info.Unfit}}}
 		}
 		r.actual.Nodes[i] = a
 	})
@@ -211,7 +211,7 @@ func (r *reading) known(i int, a *planner.NodeActual) error {
 		if info.Unfit != "" {
 			err = nil // Unfit is why
 		}
-		return planner.NodeActual{Info: info, Knows: known.Good}, err
+		return planner.NodeActual{NodeInfo: quorum.NodeInfo{Info: info}, Knows: known.Good}, err
 	})
 	if a.Knows = got.Knows; err == nil {
 		a.Info = got.Info
