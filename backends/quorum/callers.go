@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Callers makes the calls of machines to real nodes, each with the call's timeout and in its own
-// goroutine. A node that hangs delays neither the other nodes nor other machines' calls.
+// Callers makes the calls of groups to real nodes, each with the call's timeout and in its own
+// goroutine. A node that hangs delays neither the other nodes nor other groups' calls.
 type Callers struct {
 	nodes  []Node
 	ctx    context.Context

@@ -8,20 +8,25 @@ import (
 	"time"
 )
 
-// Config configures a Machine. It must not change afterwards.
+// Config configures a Group. It must not change afterwards.
 type Config struct {
 	Nodes     []string      // names of the nodes; Call.Node is an index into it
 	Marker    string        // key of the sale's marker, which shows a node that it lost its memory (see Node)
 	TTL       time.Duration // MinTTL to MaxTTL
 	Address   string        // address of the holder, for its notes; without spaces
 	Once      bool          // end after the first refusal; otherwise retry until released
-	Waiter    string        // ID under which nodes list this machine after a refusal; "": not listed, and never woken
+	Waiter    string        // ID by which others hand keys over to this group, and nodes list it; "": neither
 	Hedge     time.Duration // how long a first try queries only a majority of the nodes; 0: it queries all at once
-	LateNodes *LateNodes    // nodes to leave out of that majority; nil: the machine keeps its own record
+	LateNodes *LateNodes    // nodes to leave out of that majority; nil: the group keeps its own record
 
-	// Token returns a new random text without spaces, with which the tokens of a machine begin.
+	// Listed makes nodes list Waiter after a refusal, and gives each key renewals and retries of
+	// its own. Otherwise the group polls, for all keys at once: notifications would take a call
+	// of Watch for each key, and leaving the lists a release for each key won.
+	Listed bool
+
+	// Token returns a new random text without spaces, with which the tokens of a group begin.
 	Token func() string
-	// Jitter returns random numbers in [0, 1). They spread the retries of machines that were
+	// Jitter returns random numbers in [0, 1). They spread the retries of groups that were
 	// refused together.
 	Jitter func() float64
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Effects is what the caller of a machine must do after an input.
+// Effects is what the caller of a Group or a Roster must do after an input.
 type Effects struct {
 	Calls  []Call        // calls to make now; each gets one Reply
 	Events []Event       // in order of occurrence
@@ -18,9 +18,9 @@ type EventKind int
 // The events of keys.
 const (
 	Won     EventKind = iota + 1 // Keys are held
-	Refused                      // Keys were refused, for the reason Cause; Again: the machine retries
-	Losing                       // Keys, all that were held, are lost; no key is wanted any more; Cause is the reason
-	Freed                        // after Release, a loss or the last refusal: no node holds anything for this machine
+	Refused                      // Keys were refused, for the reason Cause; Again: the group retries
+	Losing                       // Keys are lost, and not wanted any more; Cause is the reason
+	Freed                        // after Release, a loss or the last refusal: no node has Keys for this group
 )
 
 func (k EventKind) String() string {
@@ -32,7 +32,7 @@ type Event struct {
 	Kind  EventKind
 	Keys  []string
 	Cause *Failure // for Refused and Losing
-	Again bool     // Refused: the machine retries without further input
+	Again bool     // Refused: the group retries without further input
 }
 
 // Call is a request to one node: a ballot, a meeting or a release.

@@ -103,10 +103,10 @@ func ExampleLocks_Acquire() {
 	// the lease was refused: balance: it could not be acquired within 10ms; another goroutine of this process holds it
 }
 
-// A program with an event loop of its own steps the machine itself.
-func ExampleMachine() {
+// A program with an event loop of its own steps the group itself.
+func ExampleGroup() {
 	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
-	m, err := quorum.NewMachine(quorum.Config{
+	g, err := quorum.NewGroup(quorum.Config{
 		Nodes: quorum.Names(nodes), Marker: "marker", TTL: quorum.DefaultTTL, Address: "10.0.0.7:8080",
 		Token: quorum.RandomToken, Jitter: rand.Float64,
 	})
@@ -125,27 +125,27 @@ func ExampleMachine() {
 			timer.Reset(e.Wake - now().Mono)
 		}
 		for _, ev := range e.Events {
-			fmt.Println(ev.Kind, ev.Keys)
 			switch {
 			case ev.Kind == quorum.Freed:
-				over = true
-			case ev.Kind == quorum.Won && !m.Holds("shard-1"):
-				step(m.Acquire(now(), "shard-1")) // shard 0 is ours: now the rest
+				over = g.State("shard-0") == quorum.Released
+			case ev.Kind == quorum.Won && g.State("shard-1") == quorum.Released:
+				fmt.Println("shard 0 is ours")
+				step(g.Acquire(now(), "shard-1"))
 			case ev.Kind == quorum.Won:
-				step(m.Release(now()))
+				fmt.Println("and shard 1")
+				step(g.Release(now(), "", "shard-0"))
 			}
 		}
 	}
-	for step(m.Acquire(now(), "shard-0")); !over; {
+	for step(g.Acquire(now(), "shard-0")); !over; {
 		select {
 		case r := <-replies:
-			step(m.Reply(now(), r))
+			step(g.Reply(now(), r))
 		case <-timer.C:
-			step(m.Tick(now()))
+			step(g.Tick(now()))
 		}
 	}
 	// Output:
-	// won [shard-0]
-	// won [shard-1]
-	// freed []
+	// shard 0 is ours
+	// and shard 1
 }

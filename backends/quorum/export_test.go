@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -21,8 +20,10 @@ type LineEffects struct {
 	Watch, Free, Idle bool
 }
 
-func NewLine(m *Machine, order Order, keys ...string) *Line {
-	return &Line{&line{m: m, order: order, keys: keys}}
+// NewLine returns the line of a machine's key.
+func NewLine(m *Machine, order Order, key string) *Line {
+	m.key = key
+	return &Line{&line{g: m.Group, order: order, key: key}}
 }
 
 // NewTicket returns a ticket that gives up at an instant of the monotonic clock,
@@ -54,28 +55,58 @@ func (k *Locks) Keepers() int {
 	return len(k.keepers)
 }
 
-// State returns where the machine stands.
-func (m *Machine) State() State { return m.state }
-
-// Valid reports whether all held keys still are ours, and there are any.
-func (m *Machine) Valid(now clock.Now) bool { return m.Validity().At(now) }
-
-// ValidUntil returns the monotonic instant at which the held keys stop being
-// ours, 0 if none are held.
-func (m *Machine) ValidUntil() time.Duration { return m.Validity().Until() }
-
-// Holds reports whether a key is among those held.
-func (m *Machine) Holds(key string) bool {
-	return slices.ContainsFunc(m.held, func(l *lease) bool { return l.key == key })
+// Machine is a group with one key, which nodes list.
+type Machine struct {
+	*Group
+	key string // the last one that was asked for
 }
 
-// Machines returns how many keys the group has a machine for.
-func (g *Group) Machines() int { return len(g.members) }
+func NewMachine(cfg Config) (*Machine, error) {
+	cfg.Listed = true
+	g, err := NewGroup(cfg)
+	return &Machine{Group: g}, err
+}
+
+func (m *Machine) Acquire(now clock.Now, key string) Effects {
+	m.key = key
+	return m.Group.Acquire(now, key)
+}
+
+func (m *Machine) Release(now clock.Now) Effects { return m.Group.Release(now, "", m.key) }
+func (m *Machine) Woken(now clock.Now) Effects   { return m.Group.Woken(now, m.key) }
+func (m *Machine) Waiting(waited time.Duration)  { m.Group.waiting(m.key, waited) }
+
+// Key returns the key.
+func (m *Machine) Key() string { return m.key }
+
+// State returns the state of the key.
+func (m *Machine) State() State { return m.Group.State(m.key) }
+
+// Validity returns the validity of the key.
+func (m *Machine) Validity() Validity { return m.Group.Validity(m.key) }
+
+// Valid reports whether the key still is ours.
+func (m *Machine) Valid(now clock.Now) bool { return m.Validity().At(now) }
+
+// ValidUntil returns the monotonic instant at which the key stops being ours, 0 if it is not.
+func (m *Machine) ValidUntil() time.Duration { return m.Validity().Until() }
+
+// Holds reports whether the key is held.
+func (m *Machine) Holds(key string) bool { return m.Group.State(key) == Held }
+
+// Owes returns the number of keys whose release a node has not confirmed.
+func (g *Group) Owes(node int) int { return g.owes(node) }
+
+// Machines returns for how many keys the group has a state.
+func (g *Group) Machines() int { return len(g.keys) }
 
 // Pace lets tests outside of the package ask when machines of a group go on.
 type Pace struct{ pace *pace }
 
-func NewPace(cfg Config) Pace { return Pace{newPace(cfg)} }
+func NewPace(cfg Config) Pace {
+	p := newPace(cfg)
+	return Pace{&p}
+}
 
 func (p Pace) Renewal(aged time.Duration) time.Duration { return p.pace.renewal(aged) }
 
@@ -87,37 +118,10 @@ func (p Pace) Instants() int { return len(p.pace.tries) }
 
 // Keys returns the keys that are held, in the order in which they were asked for.
 func (g *Group) Keys() (keys []string) {
-	for _, k := range g.members {
-		if k.m.state == Held {
-			keys = append(keys, k.key)
+	for _, k := range g.keys {
+		if k.state == Held {
+			keys = append(keys, k.name)
 		}
 	}
 	return keys
-}
-
-// ClockOff returns how far this process's wall clock is ahead of the median of
-// the nodes' clocks (the mean of the middle two, where their number is even).
-// Only answers of the last ttl count; false if fewer than a majority of the
-// nodes gave one. Each clock is known to half the time its answer took.
-func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
-	var off []time.Duration
-	for i := range m.nodes {
-		if d, ok := m.NodeClockOff(now, i); ok {
-			off = append(off, d)
-		}
-	}
-	if len(off) < m.majority() {
-		return 0, false
-	}
-	return median(off), true
-}
-
-// NodeClockOff returns how far this process's wall clock is ahead of one node's; false if the
-// node did not report its time within the last ttl.
-func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
-	s := &m.nodes[node].seen
-	if s.clock.IsZero() || m.at(now)-s.aged > m.cfg.TTL {
-		return 0, false
-	}
-	return s.clockOff(now), true
 }

@@ -53,8 +53,8 @@ const (
 	NotAsked  Answer = iota // not queried yet: the node is busy with an earlier call
 	Silent                  // queried, without an answer yet
 	Failed                  // the node answered with an error or timed out
-	Yes                     // the key is promised to this machine
-	No                      // the key is not promised to this machine, and may be promised to another
+	Yes                     // the key is promised to this group
+	No                      // the key is not promised to this group, and may be promised to another
 	Abstained               // the node lost its memory and does not vote yet
 )
 
@@ -93,11 +93,11 @@ func (h Holding) who() string {
 	return "token " + h.Token
 }
 
-// Failure is the reason why keys were refused or lost. It wraps ErrRefused or ErrLost, and the
+// Failure is the reason why a key was refused or lost. It wraps ErrRefused or ErrLost, and the
 // errors of the nodes.
 type Failure struct {
-	Key   string // the key that caused it, or the first of them
-	Kind  error  // ErrRefused or ErrLost
+	Key   string
+	Kind  error // ErrRefused or ErrLost
 	Why   string
 	Votes int          // size of a majority
 	Said  []NodeAnswer // by node; empty if no node caused it
@@ -147,22 +147,22 @@ func (f *Failure) Holder() (Holding, bool) {
 	return best, most > 0
 }
 
-// failure builds a Failure from each node's last answer about a key.
-func (m *Machine) failure(l *lease, kind error, why string) *Failure {
-	f := &Failure{Key: l.key, Kind: kind, Why: why, Votes: m.majority(), Said: make([]NodeAnswer, len(m.nodes))}
-	for i := range m.nodes {
-		n, st := &m.nodes[i], l.at[i]
-		s := NodeAnswer{Node: m.cfg.Nodes[i], Answer: st.answer}
-		asking := n.call != nil && n.call.frees == 0
+// failure builds a Failure from each node's last answer about the key.
+func (k *key) failure(kind error, why string) *Failure {
+	g := k.g
+	f := &Failure{Key: k.name, Kind: kind, Why: why, Votes: g.majority(), Said: make([]NodeAnswer, len(k.nodes))}
+	for i, st := range k.lease.at {
+		s := NodeAnswer{Node: g.cfg.Nodes[i], Answer: st.answer}
+		asking, seen := k.nodes[i].under == dueBallot, &g.nodes[i].seen
 		switch {
 		case asking && st.answer == Yes:
 			s.Answer = Silent // the extension has no answer yet
-		case !asking && n.seen.err != nil && (st.answer == NotAsked || st.answer == Silent || st.answer == Yes):
-			s.Answer, s.Err = Failed, n.seen.err
+		case !asking && seen.err != nil && (st.answer == NotAsked || st.answer == Silent || st.answer == Yes):
+			s.Answer, s.Err = Failed, seen.err
 		case st.answer == No:
 			s.Holder = *st.holder
 		case st.answer == Abstained:
-			s.VotesFrom = n.seen.votesFrom
+			s.VotesFrom = seen.votesFrom
 		}
 		f.Said[i] = s
 	}

@@ -2,7 +2,7 @@ package quorum
 
 import "time"
 
-// faultyAfter is how many times a machine may see the same heartbeat of a holder that blocks it. When it
+// faultyAfter is how many times a key may see the same heartbeat of a holder that blocks it. When it
 // has seen one more often, at least a third of its ttl apart, over at least the holder's own ttl, and on
 // so many nodes that the others are no majority, the holder counts as faulty. By then the holder's lease
 // has ended by its own clock too. So only a key that should have expired is removed: one without an
@@ -20,20 +20,15 @@ type sighting struct {
 	times       int
 }
 
-// observeHolders records the holders that nodes named for the key of a refused try. It uses the monotonic
+// observeHolders records the holders that nodes named in a refused try. It uses the monotonic
 // clock only: a wall clock that jumps ahead must not make another holder's promise look older.
-func (m *Machine) observeHolders(l *lease) {
-	now := m.last.Mono
-	if m.sighted == nil {
-		m.sighted = make(map[string][]sighting)
+func (k *key) observeHolders() {
+	now := k.g.last.Mono
+	if k.sighted == nil {
+		k.sighted = make([]sighting, len(k.nodes))
 	}
-	seen := m.sighted[l.key]
-	if seen == nil {
-		seen = make([]sighting, len(m.nodes))
-		m.sighted[l.key] = seen
-	}
-	for i, st := range l.at {
-		s := &seen[i]
+	for i, st := range k.lease.at {
+		s := &k.sighted[i]
 		switch {
 		case st.answer == NotAsked || st.answer == Silent:
 			// A try is refused before all nodes have answered. If the node's next answer is the
@@ -42,41 +37,41 @@ func (m *Machine) observeHolders(l *lease) {
 			*s = sighting{}
 		case s.token != st.holder.Token || s.note != st.holder.Note:
 			*s = sighting{token: st.holder.Token, note: st.holder.Note, first: now, last: now, times: 1}
-		case now-s.last >= m.cfg.TTL/3:
+		case now-s.last >= k.g.cfg.TTL/3:
 			s.last = now
 			s.times++
 		}
 	}
-	m.breakFaulty(l.key, seen)
+	k.breakFaulty()
 }
 
 // breakFaulty makes the nodes remove faulty holders if a majority is possible without them. It
 // names the token and note that the nodes reported, so that a holder that has renewed since, or
 // another one, is safe.
-func (m *Machine) breakFaulty(key string, seen []sighting) {
+func (k *key) breakFaulty() {
 	faulty := 0
-	for _, s := range seen {
-		if m.faulty(s) {
+	for _, s := range k.sighted {
+		if k.faulty(s) {
 			faulty++
 		}
 	}
-	if faulty <= len(m.nodes)-m.majority() {
+	if faulty <= len(k.nodes)-k.g.majority() {
 		return // the others are a majority
 	}
-	for i, s := range seen {
-		if m.faulty(s) {
-			m.owe(&m.nodes[i], Ask{Key: key, Token: s.token, Note: s.note})
-			seen[i] = sighting{}
+	for i, s := range k.sighted {
+		if k.faulty(s) {
+			k.owe(&k.nodes[i], Ask{Key: k.name, Token: s.token, Note: s.note})
+			k.sighted[i] = sighting{}
 		}
 	}
-	m.stats.Forced++
+	k.g.stats.Forced++
 }
 
 // faulty reports whether a holder was seen unchanged often enough and for long enough.
-func (m *Machine) faulty(s sighting) bool {
+func (k *key) faulty(s sighting) bool {
 	ttl := MaxTTL // for a note in another form
 	if note, ok := ParseNote(s.note); ok && note.TTL > 0 {
 		ttl = note.TTL
 	}
-	return s.token != "" && s.times > faultyAfter && m.last.Mono-s.first >= ttl
+	return s.token != "" && s.times > faultyAfter && k.g.last.Mono-s.first >= ttl
 }

@@ -7,101 +7,153 @@ import (
 	"salectl/backends/clock"
 )
 
-// Group holds keys independently of each other: each is won and lost on its own. The calls for
-// all keys are combined, with at most one call per node under way.
+// Group holds keys by majority vote of some nodes, independently of each other: each key is won
+// and lost on its own, as a state machine of its own (key). The calls for all keys are combined.
+// A Group does no I/O and starts no goroutines: every input gets the time and returns the Effects
+// to carry out. It is not safe for concurrent use.
 //
-// Each key has a Machine, which gives Machine's guarantees for that key. While a call of the
-// group to a node is under way, all machines wait for that node; nothing stale is queued for a
-// node that hangs. If the call fails, every try that waits for the node learns of it. All held
-// keys are renewed at once, and refused keys are retried at once, so the number of calls does
-// not grow with the number of keys.
+// While the Validity of a key is not over, a majority of the nodes has promised the key to this
+// group alone. This requires that the clocks of nodes and process differ in speed by less than
+// 1%, and that a node that lost its memory abstains (see Node). Validity counts from before the
+// first ballot was sent, so before any node can start to count its ttl. Neither clock can detect
+// one case: a wall clock set back by as much as the host was suspended, with no input in between.
 //
-// Like a Machine, a Group does no I/O and is not safe for concurrent use.
+// A node has at most one call of a group under way. So calls to a node are ordered, a release
+// always follows its ballot, and nothing stale is queued for a node that hangs. If the call
+// fails, every try that waits for the node learns of it. All held keys are renewed at once, and
+// refused keys are retried at once, so the number of calls does not grow with the number of keys.
 type Group struct {
-	cfg  Config
-	tm   times
-	pace *pace
+	cfg Config
+	tm  times
+	pace
 
-	timeline // of all machines: they get aged as their wall time, so one that is stepped rarely ages as the group does
+	timeline
 
-	members []*member // in order of their first Acquire
-	byKey   map[string]*member
+	keys    []*key // in order of their first Acquire
+	byName  map[string]*key
 	nodes   []groupNode
+	watched bool   // nodes notify of freed keys
 	seq     uint64 // number of the last call
-	retired Stats  // sums of the machines that were dropped
+	stats   Stats
 	out     Effects
 }
 
-// member is a key of a Group, with its machine.
-type member struct {
-	key  string
-	m    *Machine
-	next time.Duration // time of the next step, on the time base of aged
-	done bool          // the key is not wanted and no node has it
+// groupNode is the state of one node of a group.
+type groupNode struct {
+	call *groupCall // under way; nil: free
+	last due        // kind of the last call: releases and ballots alternate
+	seen seen
 }
 
-// NewGroup returns a group that holds nothing. It ignores Once and Hedge of cfg: a key is
-// retried until it is won or released, and all nodes are queried at once. Waiter is the ID by
-// which others hand keys over to this group; nodes do not list it.
+// groupCall is one call that combines requests of several keys.
+type groupCall struct {
+	seq   uint64
+	sent  time.Duration // monotonic
+	vote  bool
+	parts []part
+}
+
+// part is one key's share of a groupCall.
+type part struct {
+	k     *key
+	frees int // of a release: number of asks
+
+	// Of a ballot, which has one ask for each part:
+	lease *lease
+	round uint64
+	renew bool
+}
+
+// NewGroup returns a group that holds nothing.
 func NewGroup(cfg Config) (*Group, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	cfg.Nodes = slices.Clone(cfg.Nodes)
-	cfg.Once, cfg.Hedge = false, 0
-	g := &Group{
-		cfg: cfg, tm: timesOf(cfg.TTL), pace: newPace(cfg),
-		byKey: make(map[string]*member), nodes: make([]groupNode, len(cfg.Nodes)),
+	if cfg.LateNodes == nil {
+		cfg.LateNodes = NewLateNodes(len(cfg.Nodes))
 	}
-	return g, nil
+	return &Group{
+		cfg: cfg, tm: timesOf(cfg.TTL), pace: newPace(cfg),
+		byName: make(map[string]*key), nodes: make([]groupNode, len(cfg.Nodes)),
+	}, nil
 }
 
 // Acquire requests keys, each independently, and retries each until it is won or released. It
 // does nothing for a key that is held or wanted. A lost key is not wanted any more until the
 // next Acquire for it.
-func (g *Group) Acquire(now clock.Now, keys ...string) Effects {
+func (g *Group) Acquire(now clock.Now, names ...string) Effects {
 	g.observe(now)
-	for _, key := range keys {
-		k := g.byKey[key]
+	for _, name := range names {
+		k := g.byName[name]
 		if k == nil {
-			k = g.add(key)
+			k = &key{g: g, name: name, nodes: make([]node, len(g.nodes)), round: round{wide: true}}
+			g.keys = append(g.keys, k)
+			g.byName[name] = k
 		}
-		if k.m.state == Released || k.m.state == Lost {
-			g.step(k, k.m.Acquire(g.time(), key))
-		}
-	}
-	return g.effects()
-}
-
-// Release releases keys, or ends the tries for them. A Freed event follows for each key once
-// the nodes have confirmed the release. Nodes keep a held key for the waiter next for HandOver;
-// next is the Config.Waiter of its group, "" for none.
-func (g *Group) Release(now clock.Now, next string, keys ...string) Effects {
-	g.observe(now)
-	for _, key := range keys {
-		if k := g.byKey[key]; k != nil {
-			g.step(k, k.m.release(g.time(), next))
+		if k.state == Released || k.state == Lost {
+			k.acquire()
 		}
 	}
 	return g.effects()
 }
 
-// Woken handles the notification that another process releases keys for this group. Wanted keys
-// are tried at once, and again at once if the try under way is refused.
-func (g *Group) Woken(now clock.Now, keys ...string) Effects {
+// Release releases keys, or ends the tries for them. From now on they are neither valid nor
+// wanted. A Freed event follows for each key once the nodes have confirmed the release. Nodes
+// keep a held key for the waiter next for HandOver; next is the Config.Waiter of its group, ""
+// for none.
+func (g *Group) Release(now clock.Now, next string, names ...string) Effects {
 	g.observe(now)
-	for _, key := range keys {
-		k := g.byKey[key]
-		switch {
-		case k == nil || len(k.m.wants) == 0:
-		case len(k.m.wanted) > 0:
-			k.m.woken = true
+	for _, name := range names {
+		if k := g.byName[name]; k != nil {
+			k.release(next)
+		}
+	}
+	return g.effects()
+}
+
+// Woken handles the notification that keys are released for this group, or that a node sends
+// such notifications from now on. Wanted keys are tried at once, and again at once if the try
+// under way is refused.
+func (g *Group) Woken(now clock.Now, names ...string) Effects {
+	g.observe(now)
+	g.watched = true
+	for _, name := range names {
+		switch k := g.byName[name]; {
+		case k == nil || k.state != Acquiring:
+		case k.lease != nil:
+			k.woken = true
 		default:
-			k.m.retryAt = g.aged
-			g.step(k, k.m.Tick(g.time()))
+			k.retryAt = g.aged
+			k.advance()
 		}
 	}
 	return g.effects()
+}
+
+// waiting sets how long this group counts as having waited for a key. Nodes notify the waiter
+// with the longest time first. From Acquire on, the time grows by itself.
+func (g *Group) waiting(name string, waited time.Duration) {
+	if k := g.byName[name]; k != nil {
+		k.waitFrom = g.aged - waited
+	}
+}
+
+// inquire renews a held key, and queries with the renewal whether the key's lists are empty.
+func (g *Group) inquire(now clock.Now, name string) Effects {
+	g.observe(now)
+	if k := g.byName[name]; k != nil && k.state == Held {
+		k.begin()
+		k.round.tell = true
+	}
+	return g.effects()
+}
+
+// alone reports whether a majority of the nodes has answered the last inquiry about a key and has
+// no waiter on its lists. Every waiter is on the lists of a majority.
+func (g *Group) alone(name string) bool {
+	k := g.byName[name]
+	return k != nil && k.state == Held && k.round.tell && k.lease.alone >= g.majority()
 }
 
 // Tick advances the time. An early or unneeded Tick does no harm.
@@ -110,46 +162,138 @@ func (g *Group) Tick(now clock.Now) Effects {
 	return g.effects()
 }
 
-// observe advances the time, and steps every machine for which something is due.
+// Reply handles the reply to a call. A duplicate reply is ignored.
+func (g *Group) Reply(now clock.Now, r Reply) Effects {
+	// Advance the time first: an expired key is lost, and a try that took too long is over,
+	// whatever the reply contains.
+	g.observe(now)
+	n := &g.nodes[r.Node]
+	c := n.call
+	if c == nil || c.seq != r.Seq {
+		return g.effects()
+	}
+	n.call = nil
+	if r.Err == nil && c.vote {
+		r.Err = r.Ballot.validate(len(c.parts))
+	}
+	n.seen.learn(r.Ballot, r.Err, c.vote, c.sent, g.last.Mono, g.aged)
+	if r.Err == nil {
+		g.stats.Repaired += uint64(r.Ballot.Repaired)
+		if g.last.Mono-c.sent < g.cfg.Hedge {
+			g.cfg.LateNodes.late[r.Node].Store(false)
+		}
+	}
+	for i, p := range c.parts {
+		p.k.nodes[r.Node].under = dueNothing
+		if c.vote {
+			p.k.count(r.Node, p, i, r.Ballot)
+			p.k.decide()
+		} else {
+			p.k.freed(r.Node, p.frees)
+		}
+		p.k.advance()
+	}
+	if r.Err != nil {
+		for _, k := range g.keys {
+			if k.state == Acquiring {
+				k.decide() // a try that has not queried the node yet no longer waits for it
+			}
+		}
+	}
+	return g.effects()
+}
+
+// observe advances the time, and lets each key for which something is due proceed.
 func (g *Group) observe(now clock.Now) {
-	g.advance(now)
-	for _, k := range g.members {
-		if k.next <= g.aged {
-			g.step(k, k.m.Tick(g.time()))
+	g.timeline.advance(now)
+	for _, k := range g.keys {
+		if k.next() <= g.aged {
+			k.expire()
+			k.advance()
 		}
 	}
 }
 
-// time returns the current time in the form that the machines get.
-func (g *Group) time() clock.Now {
-	return clock.Now{Mono: g.last.Mono, Wall: time.Unix(1, 0).Add(g.aged)}
+// effects gives every free node its next call, drops keys that are neither wanted nor on any
+// node, and returns the collected effects.
+func (g *Group) effects() Effects {
+	next := never
+	for i := range g.nodes {
+		next = min(next, g.serve(i))
+	}
+	for _, k := range g.keys {
+		k.part()
+		next = min(next, k.next())
+	}
+	g.keys = slices.DeleteFunc(g.keys, g.drop)
+	out := g.out
+	g.out = Effects{}
+	out.Wake = g.mono(next)
+	return out
 }
 
-// add creates the machine of a key, with what the group knows of the nodes.
-func (g *Group) add(key string) *member {
-	m := &Machine{
-		cfg: g.cfg, tm: g.tm, nodes: make([]node, len(g.nodes)), round: round{wide: true},
-		timeline: timeline{g.aged, g.time()}, tokens: g.pace.tokens, group: g.pace,
+// drop removes a key that is neither wanted nor on any node, and reports whether it was one.
+func (g *Group) drop(k *key) bool {
+	over := !k.parting && (k.state == Released || k.state == Lost)
+	if over {
+		delete(g.byName, k.name)
 	}
-	for i := range m.nodes {
-		m.nodes[i].seen = g.nodes[i].seen
-	}
-	k := &member{key: key, m: m, next: never}
-	g.members = append(g.members, k)
-	g.byKey[key] = k
-	return k
+	return over
 }
 
-// step collects the effects of a machine's step.
-func (g *Group) step(k *member, e Effects) {
-	for _, event := range e.Events {
-		event.Keys = []string{k.key} // a machine's Freed names no keys
-		if event.Kind == Freed {
-			k.done = true
+// serve gives a free node its next call: one kind of request, of all keys that have one. It
+// returns the time at which the node's next release falls due. That is never for a busy node,
+// whose reply is followed by all pending requests.
+func (g *Group) serve(i int) time.Duration {
+	n := &g.nodes[i]
+	if n.call != nil {
+		return never
+	}
+	next := never
+	var any [dueBallot + 1]bool
+	for _, k := range g.keys {
+		any[k.due(i)] = true
+		next = min(next, k.nodes[i].owedNext())
+	}
+	switch {
+	case any[dueRelease] && !(any[dueBallot] && n.last == dueRelease):
+		g.send(i, dueRelease)
+	case any[dueBallot]:
+		g.send(i, dueBallot)
+	default:
+		return next
+	}
+	return never
+}
+
+// send combines all keys' requests of one kind into one call to a node.
+func (g *Group) send(i int, kind due) {
+	g.seq++
+	c := &groupCall{seq: g.seq, sent: g.last.Mono, vote: kind == dueBallot, parts: make([]part, 0, len(g.keys))}
+	asks := make([]Ask, 0, len(g.keys))
+	for _, k := range g.keys {
+		if k.due(i) != kind {
+			continue
 		}
-		g.emit(event)
+		n := &k.nodes[i]
+		n.under = kind
+		if c.vote {
+			ask := k.ballot(i)
+			asks = append(asks, ask)
+			c.parts = append(c.parts, part{k: k, lease: k.lease, round: k.round.id, renew: ask.Renew})
+		} else {
+			asks = append(asks, n.owed...)
+			c.parts = append(c.parts, part{k: k, frees: len(n.owed)})
+		}
 	}
-	k.next = k.m.next()
+	out := Call{Node: i, Seq: g.seq, Timeout: CallTimeout(g.cfg.TTL)}
+	if c.vote {
+		out.Vote = &Ballot{Marker: g.cfg.Marker, TTL: g.cfg.TTL, Asks: asks}
+	} else {
+		out.Release = asks
+	}
+	g.nodes[i].call, g.nodes[i].last = c, kind
+	g.out.Calls = append(g.out.Calls, out)
 }
 
 // emit adds an event, or merges it into the last one if they differ only in keys.
@@ -163,89 +307,64 @@ func (g *Group) emit(e Event) {
 	g.out.Events = append(g.out.Events, e)
 }
 
-// effects gives every free node its next call, drops machines that are done, and returns the
-// collected effects.
-func (g *Group) effects() Effects {
-	next := never
-	for i := range g.nodes {
-		next = min(next, g.serve(i))
-	}
-	done := false
-	for _, k := range g.members {
-		if k.m.parting {
-			k.m.part()
-			g.step(k, k.m.take())
-		}
-		next = min(next, k.next)
-		done = done || k.done
-	}
-	if done {
-		g.members = slices.DeleteFunc(g.members, g.drop)
-	}
-	out := g.out
-	g.out = Effects{}
-	out.Wake = g.mono(next)
-	return out
-}
-
-// drop removes a machine that is done, and reports whether it was.
-func (g *Group) drop(k *member) bool {
-	if k.done {
-		g.retired = g.retired.Plus(k.m.stats)
-		delete(g.byKey, k.key)
-	}
-	return k.done
-}
+// majority returns the size of a majority.
+func (g *Group) majority() int { return len(g.nodes)/2 + 1 }
 
 // State returns the state of a key.
-func (g *Group) State(key string) State {
-	if k := g.byKey[key]; k != nil {
-		return k.m.state
+func (g *Group) State(name string) State {
+	if k := g.byName[name]; k != nil {
+		return k.state
 	}
 	return Released
 }
 
 // Validity returns the validity of a key's lease.
-func (g *Group) Validity(key string) Validity {
-	k := g.byKey[key]
-	if k == nil || k.m.state != Held {
+func (g *Group) Validity(name string) Validity {
+	k := g.byName[name]
+	if k == nil || k.state != Held {
 		return Validity{}
 	}
-	return Validity{from: g.last, left: k.m.since + g.tm.valid - g.aged}
+	return Validity{from: g.last, left: k.lease.since + g.tm.valid - g.aged}
 }
 
 // Settled reports whether no call is under way and no node owes a release.
 func (g *Group) Settled() bool {
-	return !slices.ContainsFunc(g.members, func(k *member) bool { return !k.m.Settled() })
+	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(false) })
 }
 
-// Nodes returns a view of each node, in the order of Config.Nodes.
-func (g *Group) Nodes() []NodeView {
-	views := make([]NodeView, len(g.nodes))
-	for i := range g.nodes {
-		s := &g.nodes[i].seen
-		views[i] = NodeView{Name: g.cfg.Nodes[i], Err: s.trouble, Answers: s.answers, Errors: s.errors, VotesFrom: s.votesFrom}
+// parted is Settled, without nodes that have failed twice to confirm a release.
+func (g *Group) parted() bool {
+	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(true) })
+}
+
+// owes returns the number of keys whose release a node has not confirmed.
+func (g *Group) owes(i int) (n int) {
+	for _, k := range g.keys {
+		n += len(k.nodes[i].owed)
 	}
-	for _, k := range g.members {
-		for i := range views {
-			views[i].Owes += len(k.m.nodes[i].owed)
-			if k.m.state == Held && k.m.held[0].at[i].answer == Yes {
-				views[i].Has++
-			}
+	return n
+}
+
+// mostFree reports whether a majority of the nodes has confirmed all releases.
+func (g *Group) mostFree() bool {
+	free := 0
+	for i := range g.nodes {
+		if g.owes(i) == 0 {
+			free++
 		}
 	}
-	return views
+	return free >= g.majority()
 }
 
-// Stats returns the sums of the statistics of all keys since the group was created: one renewal
-// of 1,024 keys counts as 1,024 renewals.
-func (g *Group) Stats() Stats {
-	sum := g.retired
-	for _, k := range g.members {
-		sum = sum.Plus(k.m.stats)
-	}
-	return sum
+// Node returns a view of a node.
+func (g *Group) Node(i int) NodeView {
+	s := &g.nodes[i].seen
+	return NodeView{Err: s.trouble, VotesFrom: s.votesFrom}
 }
+
+// Stats returns the counts since the group was created: one renewal of 1,024 keys counts as
+// 1,024 renewals.
+func (g *Group) Stats() Stats { return g.stats }
 
 // ClockOff returns the median of NodeClockOff over all nodes; false without a majority of them.
 func (g *Group) ClockOff(now clock.Now) (time.Duration, bool) {
@@ -255,7 +374,7 @@ func (g *Group) ClockOff(now clock.Now) (time.Duration, bool) {
 			off = append(off, d)
 		}
 	}
-	if len(off) <= len(g.nodes)/2 {
+	if len(off) < g.majority() {
 		return 0, false
 	}
 	return median(off), true
@@ -268,5 +387,5 @@ func (g *Group) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 	if s.clock.IsZero() || g.at(now)-s.aged > g.cfg.TTL {
 		return 0, false
 	}
-	return s.clockOff(now), true
+	return now.Wall.Sub(s.clock.Add(now.Mono - s.at)), true
 }

@@ -8,7 +8,7 @@ import "sync/atomic"
 // and two fifths with five. All processes prefer the same nodes for a key, and so do not split
 // the votes.
 
-// LateNodes records which nodes recently answered a try late. Machines may share one; it is
+// LateNodes records which nodes recently answered a try late. Groups may share one; it is
 // safe for concurrent use.
 type LateNodes struct{ late []atomic.Bool }
 
@@ -17,21 +17,22 @@ func NewLateNodes(nodes int) *LateNodes { return &LateNodes{late: make([]atomic.
 
 // narrow restricts a first try to a majority of the nodes, preferring free ones that were not
 // late.
-func (m *Machine) narrow() {
-	if m.cfg.Hedge == 0 || m.refusals > 0 || m.watched || len(m.held) > 0 {
+func (k *key) narrow() {
+	g := k.g
+	if g.cfg.Hedge == 0 || k.refusals > 0 || g.watched {
 		return
 	}
-	m.round.wide = false
-	missing := m.majority()
-	for i := range m.nodes {
-		n := &m.nodes[i]
-		n.first = missing > 0 && n.call == nil && !m.cfg.LateNodes.late[i].Load()
+	k.round.wide = false
+	missing := g.majority()
+	for i := range k.nodes {
+		n := &k.nodes[i]
+		n.first = missing > 0 && g.nodes[i].call == nil && !g.cfg.LateNodes.late[i].Load()
 		if n.first {
 			missing--
 		}
 	}
-	for i := range m.nodes {
-		if n := &m.nodes[i]; missing > 0 && !n.first {
+	for i := range k.nodes {
+		if n := &k.nodes[i]; missing > 0 && !n.first {
 			n.first = true
 			missing--
 		}
@@ -39,11 +40,11 @@ func (m *Machine) narrow() {
 }
 
 // widen makes the try query the remaining nodes too, and records the late ones.
-func (m *Machine) widen() {
-	m.round.wide = true
-	for i := range m.nodes {
-		if n := &m.nodes[i]; n.first && n.answered != m.round.id {
-			m.cfg.LateNodes.late[i].Store(true)
+func (k *key) widen() {
+	k.round.wide = true
+	for i := range k.nodes {
+		if n := &k.nodes[i]; n.first && n.answered != k.round.id {
+			k.g.cfg.LateNodes.late[i].Store(true)
 		}
 	}
 }

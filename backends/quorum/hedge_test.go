@@ -171,16 +171,6 @@ func TestHedge(t *testing.T) {
 			h.sleep()
 			h.asks(0, 1, 2)
 		},
-		"more keys beside those that are held are asked of all": func(t *testing.T) {
-			h := newHedger(t, 3)
-			h.acquire("a")
-			h.votes(0, "y")
-			h.votes(1, "y")
-			h.acquire("b")
-			h.asks(0, 1, 2)
-			h.asked(0, "a/t1!", "b/t1")
-			h.asked(2, "a/t1", "b/t1")
-		},
 	} {
 		t.Run(name, test)
 	}

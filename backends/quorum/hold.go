@@ -11,7 +11,7 @@ import (
 // RandomToken returns a new random token that cannot be guessed and does not collide.
 func RandomToken() string { return crand.Text() }
 
-// Lease is a set of held keys, renewed until they are lost or released. Its methods are safe
+// Lease is a held key, renewed until it is lost or released. Its methods are safe
 // for concurrent use.
 type Lease struct {
 	keeper  *keeper
@@ -22,7 +22,7 @@ type Lease struct {
 	ctx     context.Context         // ends with the lease, or with parent
 	end     context.CancelCauseFunc // ends the lease; the first cause counts
 	stop    func() bool             // cancels the reaction to the end of parent
-	decided chan struct{}           // closed when the keys are held or refused
+	decided chan struct{}           // closed when the key is held or refused
 	refused error                   // written before decided is closed, read after
 
 	freed   chan struct{} // closed when a majority has confirmed the release
@@ -40,28 +40,28 @@ func newLease(ctx context.Context, t *ticket, patience time.Duration) *Lease {
 	return l
 }
 
-// Hold acquires all keys and returns when they are held. It sets defaults for some zero fields
+// Hold acquires a key and returns when it is held. It sets defaults for some zero fields
 // of cfg: TTL is DefaultTTL, Hedge is 2 ms, and tokens, jitter and waiter are random. Nodes are
-// the names of nodes.
+// the names of nodes, and Listed is set.
 //
 // The lease lasts until it is lost or released, or until ctx ends, even while Hold is still
-// waiting; the end of ctx releases the keys. An error wraps ErrRefused, or is the cause of the
+// waiting; the end of ctx releases the key. An error wraps ErrRefused, or is the cause of the
 // end of ctx. By then no goroutine is left and the reachable nodes have been notified.
 //
-// Use Locks where several goroutines of a process want the same keys.
-func Hold(ctx context.Context, nodes []Node, cfg Config, keys ...string) (*Lease, error) {
-	m, err := NewMachine(cfg.withDefaults(nodes))
+// Use Locks where several goroutines of a process want the same key.
+func Hold(ctx context.Context, nodes []Node, cfg Config, key string) (*Lease, error) {
+	g, err := NewGroup(cfg.withDefaults(nodes))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(keys) == 0:
-		return nil, errors.New("a lease needs at least one key")
+	case key == "":
+		return nil, errors.New("a lease needs a key")
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
 	callers := NewCallers(nodes)
 	l := newLease(ctx, &ticket{once: cfg.Once}, 0)
-	l.keeper = newKeeper(callers, m, Fifo, keys, callers.Close)
+	l.keeper = newKeeper(callers, g, Fifo, key, callers.Close)
 	l.keeper.join(l)
 	if err := l.wait(); err != nil {
 		<-l.Done()
@@ -73,9 +73,9 @@ func Hold(ctx context.Context, nodes []Node, cfg Config, keys ...string) (*Lease
 // hedge is the default of Config.Hedge: a lock that is held for longer is written to all nodes.
 const hedge = 2 * time.Millisecond
 
-// withDefaults sets Nodes, and the defaults that Hold documents.
+// withDefaults sets Nodes and Listed, and the defaults that Hold documents.
 func (c Config) withDefaults(nodes []Node) Config {
-	c.Nodes = Names(nodes)
+	c.Nodes, c.Listed = Names(nodes), true
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
 	}
@@ -94,7 +94,7 @@ func (c Config) withDefaults(nodes []Node) Config {
 	return c
 }
 
-// wait waits until the keys are held or refused. Once they are held, the end of the parent
+// wait waits until the key is held or refused. Once it is held, the end of the parent
 // context ends the lease.
 func (l *Lease) wait() error {
 	select {
@@ -114,10 +114,10 @@ func (l *Lease) leave() { l.keeper.leave(l.ticket) }
 
 // Context returns a context that ends with the lease. Its cause wraps ErrLost or ErrReleased,
 // or is that of the context of the acquisition. When a lease is lost, the context ends a tenth
-// of the ttl before others can acquire the keys, so that work in flight can end.
+// of the ttl before others can acquire the key, so that work in flight can end.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Valid reports whether the keys are held at this moment. It is more reliable than Context,
+// Valid reports whether the key is held at this moment. It is more reliable than Context,
 // whose end a suspended process may observe late.
 func (l *Lease) Valid() bool {
 	return l.ctx.Err() == nil && l.keeper.validity.Load().At(l.keeper.clock())
@@ -127,11 +127,11 @@ func (l *Lease) Valid() bool {
 // the release or timed out.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
-// Release releases the keys and waits until others can acquire them, which takes the
+// Release releases the key and waits until others can acquire it, which takes the
 // confirmation of a majority of the nodes. If ctx ends first, it returns the cause; the release
-// continues in the background. An error names nodes that did not confirm; they forget the keys
+// continues in the background. An error names nodes that did not confirm; they forget the key
 // within a ttl. Releasing a lost or released lease is no error. Before the nodes are closed,
-// wait for Freed too: otherwise slower nodes keep the keys for a ttl.
+// wait for Freed too: otherwise slower nodes keep the key for a ttl.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	l.end(ErrReleased)

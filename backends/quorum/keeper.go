@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,10 @@ type keeper struct {
 	over    bool
 }
 
-func newKeeper(callers *Callers, m *Machine, order Order, keys []string, closed func()) *keeper {
+func newKeeper(callers *Callers, g *Group, order Order, key string, closed func()) *keeper {
 	k := &keeper{
 		clock: clock.System(), callers: callers, closed: closed,
-		line: &line{m: m, order: order, keys: keys},
+		line: &line{g: g, order: order, key: key},
 	}
 	k.deliver = k.replied
 	k.validity.Store(new(Validity))
@@ -86,7 +87,7 @@ func (k *keeper) ticked() {
 
 // perform carries out the effects of a step. mu is held.
 func (k *keeper) perform(now clock.Now, e lineEffects) {
-	if v := k.line.m.Validity(); v != *k.validity.Load() {
+	if v := k.line.g.Validity(k.line.key); v != *k.validity.Load() {
 		k.validity.Store(&v)
 	}
 	k.callers.Do(e.calls, k.deliver)
@@ -199,40 +200,34 @@ func (k *keeper) close() {
 // unfreed returns an error that names the nodes that have not confirmed the release.
 func (k *keeper) unfreed() error {
 	var errs []error
-	for _, n := range k.line.m.Nodes() {
-		if n.Owes == 0 {
-			continue
+	for i, name := range k.line.g.cfg.Nodes {
+		if k.line.g.owes(i) > 0 {
+			errs = append(errs, fmt.Errorf("lock node %s has not confirmed the release and forgets the key by itself within %v: %w",
+				name, k.line.g.cfg.TTL, cmp.Or(k.line.g.Node(i).Err, context.DeadlineExceeded)))
 		}
-		if n.Err == nil {
-			n.Err = context.DeadlineExceeded
-		}
-		errs = append(errs, fmt.Errorf("lock node %s has not confirmed the release and forgets the keys by itself within %v: %w",
-			n.Name, k.line.m.cfg.TTL, n.Err))
 	}
 	return errors.Join(errs...)
 }
 
-// beginWatch watches the keys on all nodes.
+// beginWatch watches the key on all nodes.
 func (k *keeper) beginWatch() {
 	var ctx context.Context
 	ctx, k.watch = context.WithCancel(k.callers.ctx)
 	for _, n := range k.callers.nodes {
-		for _, key := range k.line.keys {
-			k.callers.spawn(func() { k.follow(ctx, n, key) })
-		}
+		k.callers.spawn(func() { k.follow(ctx, n) })
 	}
 }
 
-// follow watches one key on one node, unless the node cannot notify.
-func (k *keeper) follow(ctx context.Context, n Node, key string) {
+// follow watches the key on one node, unless the node cannot notify.
+func (k *keeper) follow(ctx context.Context, n Node) {
 	for ctx.Err() == nil {
-		err := n.Watch(ctx, key, k.line.m.cfg.Waiter, func() { k.step(k.line.woken) })
+		err := n.Watch(ctx, k.line.key, k.line.g.cfg.Waiter, func() { k.step(k.line.woken) })
 		if errors.Is(err, ErrCannotWatch) {
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(k.line.m.cfg.TTL / 4):
+		case <-time.After(k.line.g.cfg.TTL / 4):
 		}
 	}
 }

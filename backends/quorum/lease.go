@@ -3,385 +3,197 @@ package quorum
 import (
 	"slices"
 	"time"
-
-	"salectl/backends/clock"
 )
 
-// State is the state of a machine.
+// State is the state of a key.
 //
 //	Released ──Acquire──▶ Acquiring ──majority──▶ Held ──out of time, or forgotten──▶ Lost
 //
 // Release leads from each state to Released, Acquire from Lost to Acquiring. With Config.Once,
-// a refusal leads from Acquiring to Released. Acquiring further keys leaves the state at Held.
+// a refusal leads from Acquiring to Released.
 type State int
 
-// A machine begins as Released.
+// A key begins as Released.
 const (
-	Released  State = iota // nothing is held and nothing wanted
-	Acquiring              // keys are wanted, none is held
-	Held                   // a majority of the nodes has promised the keys
-	Lost                   // the keys were held; another process may hold them now
+	Released  State = iota // neither held nor wanted
+	Acquiring              // wanted and not held
+	Held                   // a majority of the nodes has promised it
+	Lost                   // it was held; another process may hold it now
 )
 
 func (s State) String() string {
 	return [...]string{"released", "acquiring", "held", "lost"}[s]
 }
 
-// Machine holds a growing set of keys by majority vote of some nodes. It does no I/O and starts
-// no goroutines: every input gets the time and returns the Effects to carry out. It is not safe
-// for concurrent use.
-//
-// While Validity is not over, a majority of the nodes has promised every held key to this
-// machine alone. This requires that the clocks of nodes and process differ in speed by less
-// than 1%, and that a node that lost its memory abstains (see Node). Validity counts from
-// before the first ballot was sent, so before any node can start to count its ttl. Neither
-// clock can detect one case: a wall clock set back by as much as the host was suspended, with
-// no input in between.
-//
-// A node has at most one call of a machine under way. So calls to a node are ordered, a release
-// always follows its ballot, and nothing stale is queued for a node that hangs.
-//
-// All keys are lost together. They share one token, but a refused try is repeated under a new
-// token: the release of the refused try may still be in flight, and would release what the same
-// token has won since.
-type Machine struct {
-	cfg Config
-	tm  times
+// key is the state machine of one key of a Group. A refused try is repeated under a new token:
+// the release of the refused try may still be in flight, and would release what the same token
+// has won since.
+type key struct {
+	g    *Group
+	name string
 
-	timeline
-
-	state   State
-	parting bool     // all keys are released, and Freed is not emitted yet
-	token   string   // token of the next try; "": a new one is needed
-	wants   []string // keys requested and not held
-	held    []*lease
-	wanted  []*lease      // keys of the try under way: one for each of wants, or none
-	since   time.Duration // send time of the oldest ballot that a held key relies on
-
+	state    State
+	parting  bool   // the key is released, and Freed is not emitted yet
+	lease    *lease // held, or of the try under way; nil: neither
 	round    round
 	beats    uint64        // rounds begun, for the notes
 	note     string        // note of the round's ballots; "": not written yet
 	refusals int           // tries refused in a row
-	began    time.Duration // time of the last Acquire that added wanted keys
+	began    time.Duration // time of the last Acquire
 	waitFrom time.Duration // start of the waiting time
-	watched  bool          // nodes notify of freed keys
-	woken    bool          // a key was freed during the try under way: a refusal continues it
+	woken    bool          // the key was freed during the try under way: a refusal continues it
 	took     time.Duration // duration of the last successful try, from ballots to majority
-	stale    int           // consecutive rounds that did not renew every held key
-	retryAt  time.Duration // time of the next try for wants, if none is under way
+	stale    int           // consecutive rounds that did not renew the held key
+	retryAt  time.Duration // time of the next try, if none is under way
 	renewAt  time.Duration // time of the next renewal
 
-	nodes  []node
-	tokens *tokens
-	seq    uint64 // number of the last call
-	stats  Stats
-	out    Effects
-
-	sighted map[string][]sighting // by wanted key: the holder that each node names
-
-	group *pace // shared by the machines of a Group; nil: not in a Group
+	nodes   []node
+	sighted []sighting // the holder that each node names
 }
 
-// NewMachine returns a machine that holds nothing.
-func NewMachine(cfg Config) (*Machine, error) {
-	if err := cfg.check(); err != nil {
-		return nil, err
-	}
-	cfg.Nodes = slices.Clone(cfg.Nodes)
-	if cfg.LateNodes == nil {
-		cfg.LateNodes = NewLateNodes(len(cfg.Nodes))
-	}
-	return &Machine{
-		cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}, tokens: newTokens(cfg),
-	}, nil
+// lease is a key under one token: a try, or what it has won.
+type lease struct {
+	token string
+	won   uint64        // last round in which a majority granted it
+	since time.Duration // send time of that round
+	yes   int           // votes in the round under way
+	alone int           // votes among them that report no waiter
+	at    []standing    // by node
 }
 
-// Acquire requests keys, all or none of them. Held keys stay held whatever the result. Keys
-// that were requested earlier and are not held yet join the request.
-func (m *Machine) Acquire(now clock.Now, keys ...string) Effects {
-	m.observe(now)
-	fresh, missing := m.want(keys)
+// acquire begins to try for the key.
+func (k *key) acquire() {
+	k.state, k.parting, k.refusals, k.woken = Acquiring, false, 0, false
+	k.began, k.waitFrom = k.g.aged, k.g.aged
+	k.try()
+}
+
+// release gives the key up. A held one is handed over to the waiter next, if not "".
+func (k *key) release(next string) {
+	if k.state != Held {
+		next = ""
+	}
+	k.dropAll(next)
+	k.state, k.parting = Released, true
+	for i := range k.nodes {
+		k.nodes[i].deaf = 0
+	}
+}
+
+// expire applies what time alone decides.
+func (k *key) expire() {
+	if k.state == Held && k.g.aged >= k.lease.since+k.g.tm.usable {
+		k.lose("it could not be renewed in time")
+	}
+	if !k.round.wide && k.g.aged >= k.round.sent+k.g.cfg.Hedge {
+		k.widen()
+	}
+	if k.state == Acquiring && k.lease != nil && k.g.aged >= k.round.sent+k.g.tm.try {
+		k.refuse("too few nodes answered in time")
+	}
+}
+
+// advance starts what is due.
+func (k *key) advance() {
 	switch {
-	case fresh > 0:
-		m.began = m.aged
-		if m.state == Released || m.state == Lost {
-			m.state, m.token, m.parting, m.refusals, m.woken = Acquiring, "", false, 0, false
-			m.waitFrom = m.aged
-		}
-		m.dropWanted()
-		m.try()
-	case m.state == Held && missing == 0:
-		m.emit(Event{Kind: Won, Keys: slices.Clone(keys)})
-	}
-	return m.effects()
-}
-
-// want adds each key that is neither held nor wanted to wants. It returns the number of added
-// keys, and the number of keys that are not held.
-func (m *Machine) want(keys []string) (fresh, missing int) {
-	const held, wanted = 1, 2
-	known := make(map[string]int, len(m.held)+len(m.wants)+len(keys))
-	for _, l := range m.held {
-		known[l.key] = held
-	}
-	for _, key := range m.wants {
-		known[key] = wanted
-	}
-	for _, key := range keys {
-		switch known[key] {
-		case held:
-			continue
-		case 0:
-			known[key] = wanted
-			m.wants = append(m.wants, key)
-			fresh++
-		}
-		missing++
-	}
-	return fresh, missing
-}
-
-// Reply handles the reply to a call. A duplicate reply is ignored.
-func (m *Machine) Reply(now clock.Now, r Reply) Effects {
-	// Advance the time first: an expired key is lost, and a try that took too long is over,
-	// whatever the reply contains.
-	m.observe(now)
-	n := &m.nodes[r.Node]
-	c := n.call
-	if c == nil || c.seq != r.Seq {
-		return m.effects()
-	}
-	n.call = nil
-	m.learn(n, c, r)
-	if c.frees > 0 {
-		m.freed(n, c)
-	} else {
-		m.count(r.Node, c, r.Ballot)
-		m.decide()
-	}
-	return m.effects()
-}
-
-// Waiting sets how long this machine counts as having waited for its keys. Nodes notify the
-// waiter with the longest time first. From Acquire on, the time grows by itself.
-func (m *Machine) Waiting(waited time.Duration) { m.waitFrom = m.aged - waited }
-
-// Woken handles the notification that a node has freed a key and Config.Waiter was first on its
-// list, or that the node sends such notifications from now on.
-func (m *Machine) Woken(now clock.Now) Effects {
-	m.observe(now)
-	m.watched = true
-	switch {
-	case len(m.wants) == 0:
-	case len(m.wanted) > 0:
-		m.woken = true
-	default:
-		m.retryAt = m.aged
-	}
-	return m.effects()
-}
-
-// inquire renews the held keys, and queries with the renewal whether the keys' lists are empty.
-func (m *Machine) inquire(now clock.Now) Effects {
-	m.observe(now)
-	if m.state == Held {
-		m.begin()
-		m.round.tell = true
-	}
-	return m.effects()
-}
-
-// alone reports whether a majority of the nodes has answered the last inquiry and has no waiter
-// on its lists. Every waiter is on the lists of a majority.
-func (m *Machine) alone() bool {
-	return m.state == Held && m.round.tell && !slices.ContainsFunc(m.held, func(l *lease) bool { return l.alone < m.majority() })
-}
-
-// Tick advances the time. An early or unneeded Tick does no harm.
-func (m *Machine) Tick(now clock.Now) Effects {
-	m.observe(now)
-	return m.effects()
-}
-
-// Release releases all keys and ends all tries. From now on no key is valid or wanted. A Freed
-// event follows when the nodes have confirmed the release.
-func (m *Machine) Release(now clock.Now) Effects { return m.release(now, "") }
-
-// release is Release, with a waiter to hand the held keys over to; "" for none.
-func (m *Machine) release(now clock.Now, next string) Effects {
-	m.observe(now)
-	m.dropAll(next)
-	m.state, m.parting = Released, true
-	for i := range m.nodes {
-		m.nodes[i].deaf = 0
-	}
-	return m.effects()
-}
-
-// observe advances the time and applies what time alone decides.
-func (m *Machine) observe(now clock.Now) {
-	m.advance(now)
-	if m.state == Held && m.aged >= m.since+m.tm.usable {
-		m.lose(m.oldest(), "it could not be renewed in time")
-	}
-	if !m.round.wide && m.aged >= m.round.sent+m.cfg.Hedge {
-		m.widen()
-	}
-	if len(m.wanted) > 0 && m.aged >= m.round.sent+m.tm.try {
-		m.refuse(m.weakest(), "too few nodes answered in time")
+	case k.state == Acquiring && k.lease == nil && k.g.aged >= k.retryAt:
+		k.try()
+	case k.state == Held && k.g.aged >= k.renewAt:
+		k.begin()
 	}
 }
 
-// effects starts what is due, gives every free node its next call, and returns the collected
-// effects.
-func (m *Machine) effects() Effects {
-	switch {
-	case len(m.wants) > 0 && len(m.wanted) == 0 && m.aged >= m.retryAt:
-		m.try()
-	case m.state == Held && m.aged >= m.renewAt:
-		m.begin()
-	}
-	if m.group != nil { // the group serves the nodes after it has stepped all machines
-		return m.take()
-	}
-	for i := range m.nodes {
-		m.serve(i)
-	}
-	m.part()
-	out := m.take()
-	out.Wake = m.wake()
-	return out
-}
-
-// part emits Freed once the nodes have forgotten all released keys.
-func (m *Machine) part() {
-	if m.parting && m.Settled() {
-		m.parting = false
-		m.emit(Event{Kind: Freed})
+// part emits Freed once the nodes have forgotten the released key.
+func (k *key) part() {
+	if k.parting && k.settled(false) {
+		k.parting = false
+		k.emit(Freed, nil)
 	}
 }
 
-// take returns the collected effects, and resets them.
-func (m *Machine) take() Effects {
-	out := m.out
-	m.out = Effects{}
-	return out
-}
-
-// wake returns the monotonic time at which the next Tick is due, 0 for never.
-func (m *Machine) wake() time.Duration {
-	at := m.next()
-	for i := range m.nodes {
-		if n := &m.nodes[i]; n.call == nil {
-			at = min(at, n.owedNext())
-		}
-	}
-	return m.mono(at)
+// settled reports whether no call is under way and no node owes a release, except nodes that have
+// failed twice to confirm one, if failed is set.
+func (k *key) settled(failed bool) bool {
+	return !slices.ContainsFunc(k.nodes, func(n node) bool {
+		return (n.under != dueNothing || len(n.owed) > 0) && !(failed && n.deaf >= 2)
+	})
 }
 
 // next returns when something other than a release falls due, on the time base of aged.
-func (m *Machine) next() time.Duration {
+func (k *key) next() time.Duration {
 	at := never
-	if m.state == Held {
-		at = min(m.since+m.tm.usable, m.renewAt)
-	}
-	if !m.round.wide {
-		at = min(at, m.round.sent+m.cfg.Hedge)
+	if !k.round.wide {
+		at = k.round.sent + k.g.cfg.Hedge
 	}
 	switch {
-	case len(m.wanted) > 0:
-		at = min(at, m.round.sent+m.tm.try)
-	case len(m.wants) > 0:
-		at = min(at, m.retryAt)
+	case k.state == Held:
+		at = min(at, k.lease.since+k.g.tm.usable, k.renewAt)
+	case k.state == Acquiring && k.lease != nil:
+		at = min(at, k.round.sent+k.g.tm.try)
+	case k.state == Acquiring:
+		at = min(at, k.retryAt)
 	}
 	return at
 }
 
-// win turns the wanted keys into held ones: each has its majority.
-func (m *Machine) win() {
-	m.took = m.aged - m.round.sent
-	m.stats.Won++
-	m.stats.Acquiring += m.aged - m.began
-	m.stats.Waited += m.round.sent - m.began
-	m.sighted = nil
-	if m.state != Held {
-		m.since = m.round.sent
-	}
-	for _, l := range m.wanted {
-		l.held, l.won, l.since = true, m.round.id, m.round.sent
-	}
-	for i := range m.nodes {
+// win turns the wanted key into a held one: it has its majority.
+func (k *key) win() {
+	g := k.g
+	k.took = g.aged - k.round.sent
+	g.stats.Won++
+	g.stats.Acquiring += g.aged - k.began
+	g.stats.Waited += k.round.sent - k.began
+	k.sighted = nil
+	k.lease.won, k.lease.since = k.round.id, k.round.sent
+	for i := range k.nodes {
 		// A node that grants a key removes the new holder from the key's list.
-		granted := func(l *lease) bool { return l.at[i].answer == Yes }
-		if m.nodes[i].listed && !slices.ContainsFunc(m.wanted, func(l *lease) bool { return !granted(l) }) {
-			m.nodes[i].listed = false
+		if k.lease.at[i].answer == Yes {
+			k.nodes[i].listed = false
 		}
 	}
-	m.unlist()
-	m.emit(Event{Kind: Won, Keys: m.wants})
-	m.held = append(m.held, m.wanted...)
-	m.state, m.wants, m.wanted, m.refusals, m.woken = Held, nil, nil, 0, false
+	k.unlist()
+	k.emit(Won, nil)
+	k.state, k.refusals, k.woken = Held, 0, false
 }
 
-// refuse ends the try under way because of the key of l, and releases what nodes may have
-// granted in it.
-func (m *Machine) refuse(l *lease, why string) {
-	if m.woken {
+// refuse ends the try under way, and releases what nodes may have granted in it.
+func (k *key) refuse(why string) {
+	if k.woken {
 		// The holder releases the key node by node. Votes won so far stay: releasing them would
-		// pass the key to others on these nodes, and to this machine on the rest.
-		m.woken = false
-		m.refusals++
-		m.begin()
+		// pass the key to others on these nodes, and to this group on the rest.
+		k.woken = false
+		k.refusals++
+		k.begin()
 		return
 	}
-	e := Event{Kind: Refused, Keys: m.wants, Cause: m.failure(l, ErrRefused, why), Again: !m.cfg.Once}
-	m.emit(e)
-	m.stats.Refused++
-	m.observeHolders(l)
-	free := m.freeIn()
-	m.dropWanted()
-	if e.Again {
-		m.retryAt = m.aged + m.pauseUntil(free, m.refusals)
-		m.refusals++
+	k.emit(Refused, k.failure(ErrRefused, why))
+	k.g.stats.Refused++
+	k.observeHolders()
+	free := k.freeIn()
+	k.drop("")
+	if !k.g.cfg.Once {
+		k.retryAt = k.g.aged + k.pauseUntil(free, k.refusals)
+		k.refusals++
 		return
 	}
-	m.unlist()
-	m.wants = nil
-	if m.state == Acquiring {
-		m.state, m.parting = Released, true
-	}
+	k.unlist()
+	k.state, k.parting = Released, true
 }
 
-// lose gives up all keys because of the key of l.
-func (m *Machine) lose(l *lease, why string) {
-	m.stats.Lost++
-	m.emit(Event{Kind: Losing, Keys: m.Keys(), Cause: m.failure(l, ErrLost, why)})
-	m.dropAll("")
-	m.state, m.parting = Lost, true
+// lose gives up the held key.
+func (k *key) lose(why string) {
+	k.g.stats.Lost++
+	k.emit(Losing, k.failure(ErrLost, why))
+	k.dropAll("")
+	k.state, k.parting = Lost, true
 }
 
-// dropAll forgets all keys and queues their releases. Held keys are handed over to the waiter
-// next, if not "".
-func (m *Machine) dropAll(next string) {
-	for _, l := range m.held {
-		m.drop(l, next)
-	}
-	m.held = nil
-	m.dropWanted()
-	m.round.wide = true
-	m.unlist()
-	m.wants, m.sighted = nil, nil
-}
-
-// dropWanted ends a try without an event. Its token is not used again.
-func (m *Machine) dropWanted() {
-	if len(m.wanted) == 0 {
-		return
-	}
-	for _, l := range m.wanted {
-		m.drop(l, "")
-	}
-	m.wanted, m.token = nil, ""
+// dropAll forgets the key and queues its releases.
+func (k *key) dropAll(next string) {
+	k.drop(next)
+	k.round.wide = true
+	k.unlist()
+	k.sighted = nil
 }
 
 // longestPause bounds the pauses between failed rounds, whatever the ttl: a freed key, or a
@@ -390,38 +202,26 @@ const longestPause = 360 * time.Millisecond
 
 // pause returns the delay after a failed round that was preceded by some other failed rounds.
 // It grows, so that failed nodes cost little.
-func (m *Machine) pause(before int) time.Duration {
-	base := min(m.cfg.TTL/64<<min(before, 3), longestPause*2/3)
-	if m.group != nil {
-		return m.group.pause(m.aged, base/2, base/2+base)
-	}
-	return base/2 + time.Duration(m.cfg.Jitter()*float64(base))
+func (k *key) pause(before int) time.Duration {
+	base := min(k.g.cfg.TTL/64<<min(before, 3), longestPause*2/3)
+	return k.g.pace.pause(k.g.aged, base/2, base/2+base)
 }
 
 // freeIn returns how long the leases that blocked the try under way still last unless they are
 // renewed; never if something else blocked it.
-func (m *Machine) freeIn() (longest time.Duration) {
-	for _, l := range m.wanted {
-		var left []time.Duration
-		for i := range l.at {
-			if h := l.at[i].holder; l.at[i].answer == No && h != nil && h.Left > 0 {
-				left = append(left, h.Left)
-			}
+func (k *key) freeIn() time.Duration {
+	var left []time.Duration
+	for _, st := range k.lease.at {
+		if h := st.holder; st.answer == No && h != nil && h.Left > 0 {
+			left = append(left, h.Left)
 		}
-		need := m.majority() - l.yes
-		if need < 1 {
-			continue
-		}
-		if len(left) < need {
-			return never
-		}
-		slices.Sort(left)
-		longest = max(longest, left[need-1])
 	}
-	if longest == 0 {
+	need := k.g.majority() - k.lease.yes
+	if need < 1 || len(left) < need {
 		return never
 	}
-	return longest
+	slices.Sort(left)
+	return left[need-1]
 }
 
 // afterFree is the maximum delay of a try after the blocking leases expire. The delay is
@@ -430,15 +230,15 @@ const afterFree = 8 * time.Millisecond
 
 // pauseUntil is pause, limited to when the blocking leases expire: a holder that has not
 // renewed by then has died.
-func (m *Machine) pauseUntil(free time.Duration, before int) time.Duration {
-	d := m.pause(before)
+func (k *key) pauseUntil(free time.Duration, before int) time.Duration {
+	d := k.pause(before)
 	if free == never || d <= free+time.Millisecond {
 		return d
 	}
-	if m.group != nil {
-		return m.group.pause(m.aged, free+time.Millisecond, free+afterFree)
-	}
-	return free + time.Millisecond + time.Duration(m.cfg.Jitter()*float64(afterFree-time.Millisecond))
+	return k.g.pace.pause(k.g.aged, free+time.Millisecond, free+afterFree)
 }
 
-func (m *Machine) emit(e Event) { m.out.Events = append(m.out.Events, e) }
+// emit adds an event of the key.
+func (k *key) emit(kind EventKind, cause *Failure) {
+	k.g.emit(Event{Kind: kind, Keys: []string{k.name}, Cause: cause, Again: kind == Refused && !k.g.cfg.Once})
+}

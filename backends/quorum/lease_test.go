@@ -88,8 +88,8 @@ func (h *hand) sleep() time.Duration {
 	return d
 }
 
-func (h *hand) acquire(keys ...string) { h.t.Helper(); h.do(h.m.Acquire(h.now, keys...)) }
-func (h *hand) release()               { h.t.Helper(); h.do(h.m.Release(h.now)) }
+func (h *hand) acquire(key string) { h.t.Helper(); h.do(h.m.Acquire(h.now, key)) }
+func (h *hand) release()           { h.t.Helper(); h.do(h.m.Release(h.now)) }
 
 // take ends the call under way for a node.
 func (h *hand) take(node int) quorum.Call {
@@ -205,14 +205,14 @@ func (h *hand) until(want time.Duration) {
 	}
 }
 
-// holding returns a machine that holds a and b on nodes 0 and 1 of 3, with node
-// 2 answered as the test says.
+// holding returns a machine that holds a on nodes 0 and 1 of 3, with node 2 answered as the test
+// says.
 func holding(t *testing.T, third string) *hand {
 	t.Helper()
 	h := newHand(t, 3, false)
-	h.acquire("a", "b")
-	h.votes(0, "yy")
-	h.votes(1, "yy")
+	h.acquire("a")
+	h.votes(0, "y")
+	h.votes(1, "y")
 	if third == "fail" {
 		h.fail(2)
 	} else {
@@ -227,62 +227,62 @@ func TestMachine(t *testing.T) {
 		"decides at the majority, counting from the sending": func(t *testing.T) {
 			h := newHand(t, 3, false)
 			sent := h.now.Mono
-			h.acquire("a", "b")
+			h.acquire("a")
 			h.is(quorum.Acquiring)
 			h.pass(100 * ms)
-			h.votes(2, "yy")
+			h.votes(2, "y")
 			h.is(quorum.Acquiring)
 			h.pass(100 * ms)
-			h.votes(0, "yy")
+			h.votes(0, "y")
 			h.is(quorum.Held)
-			if e := h.told(quorum.Won)[0]; !slices.Equal(e.Keys, []string{"a", "b"}) {
+			if e := h.told(quorum.Won)[0]; !slices.Equal(e.Keys, []string{"a"}) {
 				t.Errorf("won %v", e.Keys)
 			}
 			h.until(sent + ttl - drift)
-			h.votes(1, "yy") // a straggler changes nothing
+			h.votes(1, "y") // a straggler changes nothing
 			h.until(sent + ttl - drift)
 			h.told()
 		},
 		"renewal counts from its own sending, every third of the ttl": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			if d := h.sleep(); d != ttl/3 {
 				t.Errorf("renews after %v", d)
 			}
 			sent := h.now.Mono
 			for node := range 3 {
-				h.asked(node, "a/t1!", "b/t1!")
+				h.asked(node, "a/t1!")
 			}
 			h.pass(50 * ms)
-			h.votes(0, "yy")
+			h.votes(0, "y")
 			h.until(sent - ttl/3 + ttl - drift)
-			h.votes(1, "yy")
+			h.votes(1, "y")
 			h.until(sent + ttl - drift)
 		},
 		"each renewal raises the heartbeat": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			for beat := uint64(2); beat < 5; beat++ {
 				h.sleep()
 				n, ok := quorum.ParseNote(h.calls[0].Vote.Asks[0].Note)
 				if !ok || n.Beats != beat || n.Address != "10.0.0.7:8080" {
 					t.Errorf("note %+v at beat %d", n, beat)
 				}
-				h.votes(0, "yy")
-				h.votes(1, "yy")
-				h.votes(2, "yy")
+				h.votes(0, "y")
+				h.votes(1, "y")
+				h.votes(2, "y")
 			}
 		},
 		"a straggler of an older round does not count for this one": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			h.sleep()
 			h.fail(1)
 			h.fail(2)
 			old := h.m.ValidUntil()
 			h.sleep() // node 0 hangs over into the next round
-			h.votes(0, "yy")
-			h.votes(1, "yy")
+			h.votes(0, "y")
+			h.votes(1, "y")
 			h.until(old)
-			h.asked(0, "a/t1!", "b/t1!")
-			h.votes(0, "yy")
+			h.asked(0, "a/t1!")
+			h.votes(0, "y")
 			h.until(h.now.Mono + ttl - drift)
 		},
 		"a late yes counts as a node that has it": func(t *testing.T) {
@@ -299,18 +299,18 @@ func TestMachine(t *testing.T) {
 			h := holding(t, "fail")
 			old := h.m.ValidUntil()
 			h.sleep()
-			h.asked(0, "a/t1!", "b/t1!")
-			h.asked(2, "a/t1", "b/t1")
-			h.votes(0, "yy")
-			h.votes(2, "yy")
+			h.asked(0, "a/t1!")
+			h.asked(2, "a/t1")
+			h.votes(0, "y")
+			h.votes(2, "y")
 			h.until(old)
 			h.fail(1)
 			h.sleep() // no majority: all are asked whether they still have it
 			for node := range 3 {
-				h.asked(node, "a/t1!", "b/t1!")
+				h.asked(node, "a/t1!")
 			}
-			h.votes(0, "yy")
-			h.votes(2, "yy")
+			h.votes(0, "y")
+			h.votes(2, "y")
 			h.until(h.now.Mono + ttl - drift)
 		},
 		"after a round that failed, all are soon asked again, and none takes a key anew": func(t *testing.T) {
@@ -323,29 +323,28 @@ func TestMachine(t *testing.T) {
 				t.Errorf("asks again after %v", d)
 			}
 			for node := range 3 {
-				h.asked(node, "a/t1!", "b/t1!")
+				h.asked(node, "a/t1!")
 			}
 		},
 		"lost when most nodes answer that they do not have it": func(t *testing.T) {
-			h := holding(t, "oy")
+			h := holding(t, "o")
 			h.sleep()
-			h.votes(0, "ny")
+			h.votes(0, "n")
 			h.is(quorum.Held) // node 2 is asked for it once more
 			h.abstain(2)
 			h.is(quorum.Lost)
 			e := h.told(quorum.Losing)[0]
-			if !errors.Is(e.Cause, quorum.ErrLost) || e.Cause.Key != "a" || !slices.Equal(e.Keys, []string{"a", "b"}) {
+			if !errors.Is(e.Cause, quorum.ErrLost) || e.Cause.Key != "a" || !slices.Equal(e.Keys, []string{"a"}) {
 				t.Errorf("%+v", e)
 			}
 			wantText(t, e.Cause, "a: most nodes do not have it any more (2 of 3", "n0 does not have it", "n1 has not answered",
 				"n2 lost its memory and votes again at 2027-")
-			h.frees(0, "b/t1")
-			h.votes(1, "yy")
-			h.frees(1, "a/t1", "b/t1")
+			h.votes(1, "y")
+			h.frees(1, "a/t1")
 			h.told(quorum.Freed) // node 2 gives nothing to anybody before it has forgotten
 		},
 		"lost a margin before its time is up": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			end := h.m.ValidUntil()
 			for h.m.State() == quorum.Held {
 				h.sleep()
@@ -365,7 +364,7 @@ func TestMachine(t *testing.T) {
 			}
 		},
 		"a suspend stops only the monotonic clock": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			h.now.Wall = h.now.Wall.Add(ttl)
 			if h.m.Valid(h.now) {
 				t.Error("still valid")
@@ -374,7 +373,7 @@ func TestMachine(t *testing.T) {
 			h.is(quorum.Lost)
 		},
 		"a wall clock that jumps back does not make a promise younger": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			h.now.Wall = h.now.Wall.Add(-time.Hour)
 			h.do(h.m.Tick(h.now))
 			h.now.Mono += ttl
@@ -383,98 +382,26 @@ func TestMachine(t *testing.T) {
 			}
 		},
 		"an answer after the time is up changes nothing": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			h.sleep()
 			h.pass(ttl)
-			h.votes(0, "yy")
+			h.votes(0, "y")
 			h.is(quorum.Lost)
-			h.votes(1, "yy")
+			h.votes(1, "y")
 			h.is(quorum.Lost)
 		},
 		"after a loss it may acquire again, under a new token": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			h.pass(ttl)
 			h.do(h.m.Tick(h.now))
 			h.acquire("a")
-			h.frees(0, "a/t1", "b/t1") // first what was owed
+			h.frees(0, "a/t1") // first what was owed
 			h.asked(0, "a/t2")
-			h.frees(1, "a/t1", "b/t1")
+			h.frees(1, "a/t1")
 			h.votes(0, "y")
 			h.votes(1, "y")
 			h.is(quorum.Held)
 			h.told(quorum.Losing, quorum.Won)
-		},
-		"more keys join under the same token, and renew the others": func(t *testing.T) {
-			h := holding(t, "yy")
-			h.pass(500 * ms)
-			h.acquire("b", "c")
-			h.asked(0, "a/t1!", "b/t1!", "c/t1")
-			h.votes(0, "yyy")
-			h.votes(1, "yyy")
-			h.until(h.now.Mono + ttl - drift)
-			if e := h.told(quorum.Won)[0]; !slices.Equal(e.Keys, []string{"c"}) || !slices.Equal(h.m.Keys(), []string{"a", "b", "c"}) {
-				t.Errorf("won %v, holds %v", e.Keys, h.m.Keys())
-			}
-		},
-		"keys that are held already are won at once": func(t *testing.T) {
-			h := holding(t, "yy")
-			h.acquire("a")
-			if e := h.told(quorum.Won)[0]; !slices.Equal(e.Keys, []string{"a"}) || len(h.calls) > 0 {
-				t.Errorf("%+v, calls %v", e, h.calls)
-			}
-		},
-		"a key that is held is won at once beside others that are wanted": func(t *testing.T) {
-			h := holding(t, "yy")
-			h.acquire("c")
-			h.acquire("a")
-			h.told(quorum.Won)
-			h.acquire("a", "c") // c is wanted already
-			h.told()
-			h.votes(0, "yyy")
-			h.votes(1, "yyy")
-			if e := h.told(quorum.Won)[0]; !slices.Equal(e.Keys, []string{"c"}) {
-				t.Errorf("won %v", e.Keys)
-			}
-		},
-		"the validity of all is that of the oldest": func(t *testing.T) {
-			h := holding(t, "yy")
-			end := h.m.ValidUntil()
-			h.pass(500 * ms)
-			h.acquire("c")
-			h.votes(0, "yyy")
-			h.votes(1, "nyy") // c is won while a is not renewed
-			h.told(quorum.Won)
-			h.until(end)
-			h.votes(2, "yyy")
-			h.until(end + 500*ms)
-		},
-		"a refused try for more keeps what is held": func(t *testing.T) {
-			h := holding(t, "yy")
-			h.acquire("c", "d")
-			h.votes(0, "yyyo")
-			h.votes(1, "yyyo")
-			e := h.told(quorum.Refused)[0]
-			if !e.Again || e.Cause.Key != "d" || !slices.Equal(e.Keys, []string{"c", "d"}) {
-				t.Errorf("%+v", e)
-			}
-			h.is(quorum.Held)
-			h.frees(0, "c/t1")
-			h.votes(2, "yyyy")
-			h.frees(1, "c/t1")
-			h.frees(2, "c/t1", "d/t1")
-			h.sleep()
-			h.asked(0, "a/t1!", "b/t1!", "c/t2", "d/t2")
-		},
-		"keys asked for during a try join it": func(t *testing.T) {
-			h := newHand(t, 1, false)
-			h.acquire("a")
-			h.acquire("b")
-			h.votes(0, "y")
-			h.is(quorum.Acquiring)
-			h.frees(0, "a/t1")
-			h.asked(0, "a/t2", "b/t2")
-			h.votes(0, "yy")
-			h.is(quorum.Held)
 		},
 		"refused once": func(t *testing.T) {
 			h := newHand(t, 3, true)
@@ -571,9 +498,9 @@ func TestMachine(t *testing.T) {
 			}
 		},
 		"a release that failed is repeated until the node must have forgotten": func(t *testing.T) {
-			h := holding(t, "oo")
+			h := holding(t, "o")
 			h.release()
-			h.frees(0, "a/t1", "b/t1")
+			h.frees(0, "a/t1")
 			began, tries := h.now.Mono, 0
 			for ; !h.m.Settled(); tries++ {
 				h.fail(1)
@@ -585,28 +512,33 @@ func TestMachine(t *testing.T) {
 			}
 		},
 		"what comes to be owed during a release is released too": func(t *testing.T) {
-			h := holding(t, "yy")
-			h.acquire("c")
-			h.votes(0, "yyy")
-			h.votes(1, "yyo")
-			h.votes(2, "yyo")
-			h.told(quorum.Refused)
-			h.release() // while node 0 releases c
-			h.frees(0, "c/t1")
-			h.frees(0, "a/t1", "b/t1")
-			h.frees(1, "a/t1", "b/t1")
+			h := newWaiter(t, 3)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.frees(2, "a/t1")
+			h.sleep()
+			h.votes(0, "y")
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.told(quorum.Refused, quorum.Refused)
+			h.release() // while node 0 releases what it granted
+			h.frees(0, "a/t2")
+			h.frees(0, "a/w")
+			h.frees(1, "a/w")
 			h.told()
-			h.frees(2, "a/t1", "b/t1")
+			h.frees(2, "a/w")
 			h.told(quorum.Freed)
 		},
 		"an ask that had no answer is released even after a no": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
-			h.votes(0, "yy")
-			h.votes(1, "yy")
-			h.votes(2, "oo") // but the first ask for it may be on its way still
+			h.votes(0, "y")
+			h.votes(1, "y")
+			h.votes(2, "o") // but the first ask for it may be on its way still
 			h.release()
-			h.frees(2, "a/t1", "b/t1")
+			h.frees(2, "a/t1")
 		},
 		"a node that was not reached has nothing to release": func(t *testing.T) {
 			h := newHand(t, 3, true)
@@ -640,40 +572,39 @@ func TestMachine(t *testing.T) {
 		},
 		"an answer of the wrong shape is an error": func(t *testing.T) {
 			h := newHand(t, 1, true)
-			h.acquire("a", "b")
+			h.acquire("a")
 			h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: quorum.BallotReply{Yes: []bool{true}}}))
-			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 2 asks")
+			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 1 asks")
 		},
 		"nodes are seen for what they last said": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
-			h.votes(0, "yy")
+			h.votes(0, "y")
 			h.fail(1)
 			h.abstain(2)
-			v := h.m.Nodes()
-			if v[0].Has != 2 || v[0].Err != nil || v[0].Answers != 2 {
-				t.Errorf("%+v", v[0])
+			if v := h.m.Node(0); v.Err != nil || !v.VotesFrom.IsZero() {
+				t.Errorf("%+v", v)
 			}
-			if v[1].Has != 2 || v[1].Err != errTimeout || v[1].Errors != 1 || v[2].Has != 0 {
-				t.Errorf("%+v", v[1:])
+			if v := h.m.Node(1); v.Err != errTimeout {
+				t.Errorf("%+v", v)
 			}
-			if v[2].Errors != 1 || v[2].Err != nil || v[2].VotesFrom.IsZero() {
-				t.Errorf("%+v", v[2])
+			if v := h.m.Node(2); v.Err != nil || v.VotesFrom.IsZero() {
+				t.Errorf("%+v", v)
 			}
 		},
 		"a node that lost its memory wins it back": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			h.sleep()
-			h.votes(0, "yy")
-			h.votes(1, "yy")
+			h.votes(0, "y")
+			h.votes(1, "y")
 			h.abstain(2)
 			h.sleep()
-			h.asked(2, "a/t1", "b/t1")
-			h.votes(2, "yy")
-			h.votes(0, "yy")
-			h.votes(1, "yy")
+			h.asked(2, "a/t1")
+			h.votes(2, "y")
+			h.votes(0, "y")
+			h.votes(1, "y")
 			h.sleep()
-			h.asked(2, "a/t1!", "b/t1!")
+			h.asked(2, "a/t1!")
 		},
 	} {
 		t.Run(name, test)

@@ -23,7 +23,7 @@ func (o Order) waited(now time.Duration, t *ticket) time.Duration {
 	return now - t.since + time.Duration(t.priority)*o.ageing
 }
 
-// ticket is a waiter for the keys of a line, or their holder.
+// ticket is a waiter for the key of a line, or its holder.
 type ticket struct {
 	priority int
 	once     bool          // fail instead of waiting
@@ -42,23 +42,23 @@ const (
 	ticketHolds
 	ticketRefused
 	ticketLost
-	ticketOver // the ticket has released the keys, or has left while waiting
+	ticketOver // the ticket has released the key, or has left while waiting
 )
 
-// turn is how long the keys pass from waiter to waiter within a process before waiters of other
-// processes get them, if there are any.
+// turn is how long the key passes from waiter to waiter within a process before waiters of other
+// processes get it, if there are any.
 const turn = 200 * time.Millisecond
 
 // inquiry is how long before the end of a turn the nodes are queried for other waiters, and how
 // long after the end their answers still count.
 const inquiry = 10 * time.Millisecond
 
-// line is one process's queue for the keys of a machine, with their holder. Only the line calls
-// the nodes, whatever its length, and it passes the keys on without calling them. It is a step
-// machine, like the Machine that it steps.
+// line is one process's queue for a key, with its holder. Only the line calls the nodes, whatever
+// its length, and it passes the key on without calling them. It is a step machine, like the Group
+// of that key that it steps.
 type line struct {
-	m     *Machine
-	keys  []string
+	g     *Group
+	key   string
 	order Order
 
 	holder  *ticket
@@ -70,7 +70,7 @@ type line struct {
 	resumeAt time.Duration // monotonic: time of the next Acquire, after a yield to other processes; 0: not yielding
 	partAt   time.Duration // monotonic: time limit for releases while the line is empty; 0: it is not empty
 
-	wake time.Duration // next Tick of the machine
+	wake time.Duration // next Tick of the group
 	out  lineEffects
 }
 
@@ -79,7 +79,7 @@ type lineEffects struct {
 	calls  []Call
 	turned []*ticket     // tickets whose state has changed
 	wake   time.Duration // monotonic time of the next tick; 0: none needed
-	watch  bool          // watch the keys from now on, until the line is idle
+	watch  bool          // watch the key from now on, until the line is idle
 	free   bool          // a majority of the nodes has confirmed the release, if there was one
 	idle   bool          // the line is empty, and no release is waited for
 }
@@ -100,7 +100,7 @@ func (l *line) join(now clock.Now, t *ticket) lineEffects {
 		l.refuse(t, "it could not be acquired at once")
 	case !busy:
 		l.partAt = 0
-		l.follow(now, l.m.Acquire(now, l.keys...))
+		l.follow(now, l.g.Acquire(now, l.key))
 	}
 	return l.effects(now)
 }
@@ -114,7 +114,7 @@ func (l *line) leave(now clock.Now, t *ticket) lineEffects {
 	case ticketWaits:
 		l.turnTo(t, ticketOver, nil)
 	case ticketHolds:
-		l.follow(now, l.m.Tick(now))
+		l.follow(now, l.g.Tick(now))
 		if t.state == ticketHolds { // still held after the tick
 			l.holder = nil
 			l.turnTo(t, ticketOver, nil)
@@ -124,7 +124,7 @@ func (l *line) leave(now clock.Now, t *ticket) lineEffects {
 	return l.effects(now)
 }
 
-// handOn passes the keys to the next waiter, or releases them on the nodes.
+// handOn passes the key to the next waiter, or releases it on the nodes.
 func (l *line) handOn(now clock.Now) {
 	switch {
 	case len(l.waiting) > 0 && l.goesOn(now):
@@ -132,23 +132,23 @@ func (l *line) handOn(now clock.Now) {
 	case len(l.waiting) > 0:
 		// The nodes notify the waiters of other processes, which then try at once. That takes
 		// them as long as it took this process.
-		l.resumeAt = now.Mono + 2*time.Millisecond + 2*l.m.took
-		l.follow(now, l.m.Release(now))
+		l.resumeAt = now.Mono + 2*time.Millisecond + 2*l.g.byName[l.key].took
+		l.follow(now, l.g.Release(now, "", l.key))
 	}
 }
 
-// goesOn reports whether the keys stay in this process: the turn has not ended, or no other
+// goesOn reports whether the key stays in this process: the turn has not ended, or no other
 // process waits and a new turn begins. If the nodes do not report that, other processes get the
-// keys. A process that polls and is on no list gets them when this line is empty.
+// key. A process that polls and is on no list gets it when this line is empty.
 func (l *line) goesOn(now clock.Now) bool {
 	switch {
 	case now.Mono < l.turnEnds-inquiry:
 	case now.Mono < l.turnEnds:
 		if !l.inquired {
 			l.inquired = true
-			l.follow(now, l.m.inquire(now))
+			l.follow(now, l.g.inquire(now, l.key))
 		}
-	case l.inquired && now.Mono < l.turnEnds+inquiry && l.m.alone():
+	case l.inquired && now.Mono < l.turnEnds+inquiry && l.g.alone(l.key):
 		l.begins(now)
 	default:
 		return false
@@ -174,9 +174,9 @@ func (l *line) turnTo(t *ticket, s ticketState, err error) {
 }
 
 // refuse refuses a ticket. The error includes the nodes' last answers, unless this process has
-// held the keys since.
+// held the key since.
 func (l *line) refuse(t *ticket, why string) {
-	f := &Failure{Key: l.keys[0], Kind: ErrRefused, Votes: l.m.majority()}
+	f := &Failure{Key: l.key, Kind: ErrRefused, Votes: l.g.majority()}
 	switch {
 	case l.holder != nil:
 		why += "; another goroutine of this process holds it"
@@ -192,19 +192,19 @@ func (l *line) refuse(t *ticket, why string) {
 
 // reply handles the reply to a call.
 func (l *line) reply(now clock.Now, r Reply) lineEffects {
-	l.follow(now, l.m.Reply(now, r))
+	l.follow(now, l.g.Reply(now, r))
 	return l.effects(now)
 }
 
 // woken handles the notification that a node has freed a key and this process is next.
 func (l *line) woken(now clock.Now) lineEffects {
-	l.follow(now, l.m.Woken(now))
+	l.follow(now, l.g.Woken(now, l.key))
 	return l.effects(now)
 }
 
 // tick advances the time.
 func (l *line) tick(now clock.Now) lineEffects {
-	l.follow(now, l.m.Tick(now))
+	l.follow(now, l.g.Tick(now))
 	for _, t := range slices.Clone(l.waiting) {
 		if t.until != 0 && now.Mono >= t.until {
 			l.refuse(t, fmt.Sprintf("it could not be acquired within %v", t.until-t.since))
@@ -213,13 +213,13 @@ func (l *line) tick(now clock.Now) lineEffects {
 	if l.resumeAt != 0 && now.Mono >= l.resumeAt {
 		l.resumeAt = 0
 		if len(l.waiting) > 0 {
-			l.follow(now, l.m.Acquire(now, l.keys...))
+			l.follow(now, l.g.Acquire(now, l.key))
 		}
 	}
 	return l.effects(now)
 }
 
-// follow applies the effects of a machine's step.
+// follow applies the effects of the group's step.
 func (l *line) follow(now clock.Now, e Effects) {
 	l.out.calls = append(l.out.calls, e.Calls...)
 	l.wake = e.Wake
@@ -246,27 +246,27 @@ func (l *line) follow(now clock.Now, e Effects) {
 				l.turnTo(t, ticketLost, ev.Cause)
 			}
 			if len(l.waiting) > 0 {
-				l.follow(now, l.m.Acquire(now, l.keys...))
+				l.follow(now, l.g.Acquire(now, l.key))
 			}
 		}
 	}
 }
 
-// effects returns the collected effects. If the line is empty, the machine releases its keys.
+// effects returns the collected effects. If the line is empty, the group releases the key.
 func (l *line) effects(now clock.Now) lineEffects {
 	wanted := l.wanted()
 	if !wanted && l.partAt == 0 {
-		l.partAt = now.Mono + 3*CallTimeout(l.m.cfg.TTL)
+		l.partAt = now.Mono + 3*CallTimeout(l.g.cfg.TTL)
 		l.resumeAt = 0
-		l.follow(now, l.m.Release(now))
+		l.follow(now, l.g.Release(now, "", l.key))
 	}
 	if len(l.waiting) > 0 && l.holder == nil {
-		l.m.Waiting(l.order.waited(now.Mono, l.waiting[0]))
+		l.g.waiting(l.key, l.order.waited(now.Mono, l.waiting[0]))
 	}
 	out := l.out
 	l.out = lineEffects{}
-	out.free = !wanted && l.m.mostFree()
-	out.idle = !wanted && (l.m.parted() || now.Mono >= l.partAt)
+	out.free = !wanted && l.g.mostFree()
+	out.idle = !wanted && (l.g.parted() || now.Mono >= l.partAt)
 	if !out.idle {
 		out.wake = clock.Soonest(l.wake, l.resumeAt, l.partAt)
 		for _, t := range l.waiting {

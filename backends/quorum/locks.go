@@ -80,12 +80,12 @@ func (k *Locks) enter(key string, l *Lease) error {
 	if l.keeper = k.keepers[key]; l.keeper != nil && l.keeper.join(l) {
 		return nil
 	}
-	m, err := NewMachine(k.cfg)
+	g, err := NewGroup(k.cfg)
 	if err != nil {
 		return err
 	}
 	var mine *keeper
-	mine = newKeeper(k.callers, m, k.order, []string{key}, func() { k.forget(key, mine) })
+	mine = newKeeper(k.callers, g, k.order, key, func() { k.forget(key, mine) })
 	k.keepers[key], l.keeper = mine, mine
 	mine.join(l)
 	return nil

@@ -29,25 +29,25 @@ var manners = map[string]func(w *world, node int) (back func()){
 	},
 }
 
-// outageWorld has processes on five nodes, the first of which holds three keys
-// and begins again whenever it loses them.
+// outageWorld has processes on five nodes, the first of which holds a key and begins again
+// whenever it loses it.
 func outageWorld(t *testing.T, seed uint64, ttl time.Duration, procs int) *world {
 	w := newWorld(seed, ttl, ones64(5), ones64(procs))
 	for i, p := range w.procs {
-		p.keys, p.think = []string{"k0", "k1", "k2"}, 0
-		w.after(time.Duration(i)*100*time.Millisecond, func() { p.acquire(p.keys[0]) })
+		p.think = 0
+		w.after(time.Duration(i)*100*time.Millisecond, func() { p.acquire("k0") })
 	}
 	w.run(2*ttl + time.Duration(w.rnd.Int64N(int64(ttl))))
-	if !w.procs[0].m.Holds("k2") {
-		t.Fatal("the first process does not hold the keys")
+	if !w.procs[0].m.Holds("k0") {
+		t.Fatal("the first process does not hold the key")
 	}
 	return w
 }
 
-// holder returns who holds all keys at this instant.
+// holder returns who holds the key at this instant.
 func (w *world) holder() *proc {
 	for _, p := range w.procs {
-		if p.m.Holds("k2") && p.m.Valid(p.clock()) {
+		if p.m.Holds("k0") && p.m.Valid(p.clock()) {
 			return p
 		}
 	}
@@ -68,8 +68,8 @@ func (w *world) until(ok func() bool, atMost time.Duration) (time.Duration, bool
 }
 
 // TestNodesComeAndGo kills two of five nodes, which nobody may notice, then a
-// third: the keys are lost within a ttl and nobody has them. When the third is
-// back they are held again within a ttl and a second, by itself; if it comes
+// third: the key is lost within a ttl and nobody has it. When the third is
+// back it is held again within a ttl and a second, by itself; if it comes
 // back without its memory, not before MaxTTL has passed, and soon after.
 func TestNodesComeAndGo(t *testing.T) {
 	for _, ttl := range []time.Duration{quorum.MinTTL, quorum.DefaultTTL, quorum.MaxTTL} {
@@ -90,8 +90,8 @@ func TestNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// outage returns how long after the third node had gone the keys were lost, and
-// how long after its return they were held again.
+// outage returns how long after the third node had gone the key was lost, and
+// how long after its return it was held again.
 func (w *world) outage(t *testing.T, away func(*world, int) func(), empty bool) (gone, back time.Duration) {
 	first := w.procs[0]
 	away(w, 0)
@@ -139,7 +139,7 @@ func TestHolderDies(t *testing.T) {
 					w.run(w.now + w.some(ttl))
 					w.procs[0].stop(time.Hour, false)
 					second := w.procs[1]
-					took, ok := w.until(func() bool { return second.m.Holds("k2") }, ttl+time.Second)
+					took, ok := w.until(func() bool { return second.m.Holds("k0") }, ttl+time.Second)
 					if !ok {
 						t.Fatalf("seed %d: not held after %v", seed, took)
 					}

@@ -40,7 +40,7 @@ func (c RosterConfig) check() error {
 // may see different members for as long as messages take, or for a ttl when nodes fail.
 //
 // The note of a process has a number that grows with each change, so that the newest of the
-// nodes' copies is used. Like a Machine, a Roster does no I/O and is not safe for concurrent
+// nodes' copies is used. Like a Group, a Roster does no I/O and is not safe for concurrent
 // use. A node has at most one of its meetings under way.
 type Roster struct {
 	cfg RosterConfig

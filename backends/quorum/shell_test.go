@@ -196,9 +196,9 @@ func (n *liveNode) waiting(key string) (listed, watching int) {
 var config = quorum.Config{Marker: "marker", TTL: ttl, Address: "here:1"}
 
 // mustHold acquires a lease or fails the test.
-func mustHold(t *testing.T, nodes []*liveNode, keys ...string) *quorum.Lease {
+func mustHold(t *testing.T, nodes []*liveNode, key string) *quorum.Lease {
 	t.Helper()
-	l, err := quorum.Hold(t.Context(), asNodes(nodes), config, keys...)
+	l, err := quorum.Hold(t.Context(), asNodes(nodes), config, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,13 +228,13 @@ func TestShell(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"a lease is renewed for as long as it is wanted": func(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
-			l := mustHold(t, nodes, "a", "b")
+			l := mustHold(t, nodes, "a")
 			for range 100 {
 				time.Sleep(ttl / 2)
 				if !l.Valid() || l.Context().Err() != nil {
 					t.Fatalf("not valid: %v", context.Cause(l.Context()))
 				}
-				wantKeys(t, nodes, 2)
+				wantKeys(t, nodes, 1)
 			}
 			if err := errors.Join(l.Release(t.Context()), l.Freed(t.Context())); err != nil {
 				t.Error(err)
@@ -268,12 +268,12 @@ func TestShell(t *testing.T) {
 			once := config
 			once.Once = true
 			began := time.Now()
-			_, err := quorum.Hold(t.Context(), asNodes(nodes), once, "b", "a")
+			_, err := quorum.Hold(t.Context(), asNodes(nodes), once, "a")
 			var f *quorum.Failure
 			if !errors.Is(err, quorum.ErrRefused) || !errors.As(err, &f) || f.Key != "a" || time.Since(began) > 0 {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
-			wantKeys(t, nodes, 1) // b was given back
+			wantKeys(t, nodes, 1)
 			mustFree(t, first)
 		},
 		"a context that ends while waiting leaves nothing behind": func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestShell(t *testing.T) {
 			first := mustHold(t, nodes, "a")
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("enough"))
 			defer cancel()
-			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "b", "a"); err == nil || err.Error() != "enough" {
+			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "a"); err == nil || err.Error() != "enough" {
 				t.Error(err)
 			}
 			wantKeys(t, nodes, 1)
@@ -394,8 +394,8 @@ func TestShell(t *testing.T) {
 				t.Errorf("%d calls in 100 ttl", calls)
 			}
 		},
-		"no keys, no lease": func(t *testing.T) {
-			if _, err := quorum.Hold(t.Context(), asNodes(newLiveNodes("n0")), config); err == nil {
+		"no key, no lease": func(t *testing.T) {
+			if _, err := quorum.Hold(t.Context(), asNodes(newLiveNodes("n0")), config, ""); err == nil {
 				t.Error("held nothing")
 			}
 			if _, err := quorum.Hold(t.Context(), nil, config, "a"); err == nil {

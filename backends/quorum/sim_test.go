@@ -245,7 +245,7 @@ type proc struct {
 	cutTo   map[int]bool // no message reaches the node
 	cutFrom map[int]bool // no answer comes back
 
-	keys  []string      // what it wants first, and the rest
+	key   string        // what it wants; "": nothing
 	hold  time.Duration // how long it keeps them, at most; 0: for good
 	think time.Duration // how long it waits before it acquires again, at most
 }
@@ -273,7 +273,7 @@ func (p *proc) valid() []string {
 		return p.sharer.valid()
 	}
 	if p.m.Valid(p.clock()) {
-		return p.m.Keys()
+		return []string{p.m.Key()}
 	}
 	return nil
 }
@@ -310,8 +310,9 @@ func (p *proc) input(what string, step func(clock.Now) quorum.Effects) {
 	p.apply(e)
 }
 
-func (p *proc) acquire(keys ...string) {
-	p.input(fmt.Sprint("acquires ", keys), func(now clock.Now) quorum.Effects { return p.m.Acquire(now, keys...) })
+func (p *proc) acquire(key string) {
+	p.key = key
+	p.input("acquires "+key, func(now clock.Now) quorum.Effects { return p.m.Acquire(now, key) })
 }
 
 func (p *proc) release() {
@@ -430,16 +431,10 @@ func (p *proc) call(c quorum.Call) {
 
 // react is what the user of the lease does with it.
 func (p *proc) react(ev quorum.Event) {
-	if p.w.calm || len(p.keys) == 0 {
+	if p.w.calm || p.key == "" {
 		return
 	}
 	switch {
-	case ev.Kind == quorum.Won && len(p.m.Keys()) < len(p.keys):
-		p.w.after(p.some(p.think), func() {
-			if !p.w.calm && p.m.State() == quorum.Held {
-				p.acquire(p.keys...)
-			}
-		})
 	case ev.Kind == quorum.Won && p.hold > 0:
 		p.w.after(p.some(p.hold), func() {
 			if p.m.State() == quorum.Held {
@@ -452,11 +447,11 @@ func (p *proc) react(ev quorum.Event) {
 	}
 }
 
-// again acquires what the process wants first, after a while.
+// again acquires what the process wants, after a while.
 func (p *proc) again() {
 	p.w.after(p.some(p.think), func() {
 		if s := p.m.State(); !p.w.calm && (s == quorum.Released || s == quorum.Lost) {
-			p.acquire(p.keys[0])
+			p.acquire(p.key)
 		}
 	})
 }
@@ -487,7 +482,7 @@ func (p *proc) crash() {
 	}
 	q := newProc(p.w, p.name, p.rate, names, p.issued)
 	q.cutTo, q.cutFrom = p.cutTo, p.cutFrom
-	q.keys, q.hold, q.think = p.keys, p.hold, p.think
+	q.key, q.hold, q.think = p.key, p.hold, p.think
 	p.w.procs[slices.Index(p.w.procs, p)] = q
 	p.w.logf("%s crashes", p.name)
 	if p.sharer != nil {

@@ -16,21 +16,7 @@ func TestTries(t *testing.T) {
 			if h.wake != 0 {
 				t.Errorf("wake %v", h.wake)
 			}
-			h.acquire()
 			h.told()
-		},
-		"a key that is named twice is asked for once": func(t *testing.T) {
-			h := newHand(t, 1, false)
-			h.acquire("a", "b", "a")
-			h.asked(0, "a/t1", "b/t1")
-		},
-		"keys that are asked for anew wait for no pause": func(t *testing.T) {
-			h := newHand(t, 1, false)
-			h.acquire("a")
-			h.votes(0, "o")
-			h.asks()
-			h.acquire("b")
-			h.asked(0, "a/t2", "b/t2")
 		},
 		"the names of the nodes are those of the beginning": func(t *testing.T) {
 			names := []string{"n0"}
@@ -71,9 +57,9 @@ func TestTries(t *testing.T) {
 				"Woken":   func(h *hand) quorum.Effects { return h.m.Woken(h.now) },
 				"Tick":    func(h *hand) quorum.Effects { return h.m.Tick(h.now) },
 				"Release": func(h *hand) quorum.Effects { return h.m.Release(h.now) },
-				"Acquire": func(h *hand) quorum.Effects { return h.m.Acquire(h.now, "c") },
+				"Acquire": func(h *hand) quorum.Effects { return h.m.Acquire(h.now, "a") },
 			} {
-				h := holding(t, "yy")
+				h := holding(t, "y")
 				h.pass(ttl)
 				h.do(input(h))
 				if len(h.events) == 0 || h.events[0].Kind != quorum.Losing {
@@ -82,10 +68,10 @@ func TestTries(t *testing.T) {
 			}
 		},
 		"what is released late is owed from then on": func(t *testing.T) {
-			h := holding(t, "oo")
+			h := holding(t, "o")
 			h.pass(ttl / 2)
 			h.release()
-			h.frees(0, "a/t1", "b/t1")
+			h.frees(0, "a/t1")
 			began := h.now.Mono
 			for !h.m.Settled() {
 				h.fail(1)
@@ -139,18 +125,6 @@ func TestTries(t *testing.T) {
 			h.frees(0, "a/w")
 			h.told(quorum.Refused, quorum.Freed)
 		},
-		"who is to try only once keeps what it has when more is refused": func(t *testing.T) {
-			h := newHand(t, 1, true)
-			h.acquire("a")
-			h.votes(0, "y")
-			h.acquire("b")
-			h.votes(0, "yo")
-			h.told(quorum.Won, quorum.Refused)
-			h.is(quorum.Held)
-			h.pass(ttl / 2)
-			h.do(h.m.Tick(h.now))
-			h.asked(0, "a/t1!")
-		},
 		"a node that did not answer before the release kept nobody waiting": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
@@ -197,47 +171,35 @@ func TestTries(t *testing.T) {
 			h.votes(0, "y")
 			h.asks()
 		},
-		"nobody waits for what is held": func(t *testing.T) {
-			h := newWaiter(t, 1)
-			h.acquire("a")
-			h.votes(0, "y")
-			h.acquire("b")
-			h.votes(0, "yo")
-			h.sleep()
-			h.asked(0, "a/t1!", "b/t2")
-			if asks := h.calls[0].Vote.Asks; asks[0].Waiter != "" || asks[1].Waiter != "w" {
-				t.Errorf("asks %+v", asks)
-			}
-		},
 		"a renewal that failed takes nothing, and leaves nothing to release": func(t *testing.T) {
-			h := holding(t, "oo")
+			h := holding(t, "o")
 			h.sleep()
-			h.votes(2, "oo")
+			h.votes(2, "o")
 			h.fail(0)
 			h.fail(1)
 			h.sleep()
-			h.asked(2, "a/t1!", "b/t1!")
+			h.asked(2, "a/t1!")
 			h.fail(2)
 			h.release()
-			h.votes(0, "yy")
-			h.votes(1, "yy")
+			h.votes(0, "y")
+			h.votes(1, "y")
 			h.asks(0, 1)
 		},
 		"nothing is freed before each node has answered, and released": func(t *testing.T) {
-			h := holding(t, "oo")
+			h := holding(t, "o")
 			h.sleep()
-			h.votes(2, "oo")
+			h.votes(2, "o")
 			h.fail(0)
 			h.fail(1)
 			h.sleep()
-			h.asked(2, "a/t1!", "b/t1!")
+			h.asked(2, "a/t1!")
 			h.release()
 			for node := range 2 {
-				h.votes(node, "yy")
+				h.votes(node, "y")
 				h.fail(node)
 				h.pass(ttl / 16)
 				h.do(h.m.Tick(h.now))
-				h.frees(node, "a/t1", "b/t1")
+				h.frees(node, "a/t1")
 			}
 			h.told()
 			h.fail(2)
@@ -270,39 +232,31 @@ func TestTries(t *testing.T) {
 			h.abstain(0)
 			h.sleep()
 			h.votes(0, "y")
-			if got := h.m.Nodes()[0].VotesFrom; !got.IsZero() {
+			if got := h.m.Node(0).VotesFrom; !got.IsZero() {
 				t.Errorf("votes from %v", got)
 			}
 		},
 		"a node that the renewal did not reach has the key still": func(t *testing.T) {
-			h := holding(t, "yy")
+			h := holding(t, "y")
 			h.sleep()
 			h.unsent(0)
-			if has := h.m.Nodes()[0].Has; has != 2 {
-				t.Errorf("has %d keys", has)
-			}
 			h.release()
-			h.frees(0, "a/t1", "b/t1")
+			h.frees(0, "a/t1")
 		},
-		"a round renews all keys or is repeated soon, and ever later": func(t *testing.T) {
+		"a round renews the key or is repeated soon, and ever later": func(t *testing.T) {
 			h := newHand(t, 5, false)
-			h.acquire("a", "b")
+			h.acquire("a")
 			for node := range 5 {
-				h.votes(node, "yy")
+				h.votes(node, "y")
 			}
 			end := h.m.ValidUntil()
 			round := func(votes string, want time.Duration) {
 				t.Helper()
 				for node, v := range votes {
-					switch v {
-					case 'f':
+					if v == 'f' {
 						h.fail(node)
-					case 'b': // a is not renewed
-						h.votes(node, "ny")
-					case 'a':
-						h.votes(node, "yn")
-					default:
-						h.votes(node, "yy")
+					} else {
+						h.votes(node, string(v))
 					}
 				}
 				if d := h.sleep(); d != want {
@@ -312,26 +266,16 @@ func TestTries(t *testing.T) {
 			if d := h.sleep(); d != ttl/3 {
 				t.Fatalf("renews after %v", d)
 			}
-			round("bbyyf", ttl/64)
+			round("nnyyf", ttl/64)
 			h.until(end)
 			round("yyfff", ttl/32)
 			sent := h.now.Mono
 			round("yyyff", ttl/3)
 			h.until(sent + ttl - drift)
-			round("aayyf", ttl/64)
+			round("nnyyf", ttl/64)
 			h.until(sent + ttl - drift)
 			if got := h.m.Stats().Renewals; got != 1 {
 				t.Errorf("counts %d renewals", got)
-			}
-		},
-		"the key that is told is the one with the fewest votes, the first of equals": func(t *testing.T) {
-			for votes, want := range map[string]string{"oo": "a", "oy": "a", "yo": "b"} {
-				h := newHand(t, 1, false)
-				h.acquire("a", "b")
-				h.votes(0, votes)
-				if got := h.told(quorum.Refused)[0].Cause.Key; got != want {
-					t.Errorf("%s was refused %s, want %s", votes, got, want)
-				}
 			}
 		},
 		"only nodes that list a waiter take it off, and once": func(t *testing.T) {
@@ -359,12 +303,12 @@ func TestTries(t *testing.T) {
 		},
 		"an answer with too few votes or holders is an error": func(t *testing.T) {
 			for want, count := range map[string]quorum.BallotReply{
-				"1 votes and 2 holders for 2 asks": {Yes: []bool{true}, Holders: make([]quorum.Holding, 2)},
-				"2 votes and 1 holders for 2 asks": {Yes: []bool{true, false}, Holders: make([]quorum.Holding, 1)},
-				"2 votes and 3 holders for 2 asks": {Yes: []bool{true, false}, Holders: make([]quorum.Holding, 3)},
+				"0 votes and 1 holders for 1 asks": {Holders: make([]quorum.Holding, 1)},
+				"1 votes and 0 holders for 1 asks": {Yes: []bool{true}},
+				"1 votes and 2 holders for 1 asks": {Yes: []bool{true}, Holders: make([]quorum.Holding, 2)},
 			} {
 				h := newHand(t, 1, true)
-				h.acquire("a", "b")
+				h.acquire("a")
 				h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: count}))
 				wantText(t, h.told(quorum.Refused)[0].Cause, want)
 			}

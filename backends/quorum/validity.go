@@ -64,15 +64,15 @@ func CallTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/6, 500*time.Millisecond), time.Second)
 }
 
-// Validity says until when a set of keys is held, as of one instant. It may be copied to other
+// Validity says until when a key is held, as of one instant. It may be copied to other
 // goroutines and evaluated there. The zero Validity is over.
 type Validity struct {
 	from clock.Now
 	left time.Duration
 }
 
-// At reports whether the keys are still held at an instant. A machine reports a loss a tenth of
-// the ttl before the validity ends, so that work that began on a valid lease can end.
+// At reports whether the key is still held at an instant. A Group reports a loss a tenth of the
+// ttl before the validity ends, so that work that began on a valid lease can end.
 func (v Validity) At(now clock.Now) bool { return v.left > 0 && now.Since(v.from) < v.left }
 
 // Until returns the monotonic time at which the validity ends, 0 for the zero Validity. A
@@ -82,12 +82,4 @@ func (v Validity) Until() time.Duration {
 		return 0
 	}
 	return v.from.Mono + v.left
-}
-
-// Validity returns the validity of all held keys.
-func (m *Machine) Validity() Validity {
-	if m.state != Held {
-		return Validity{}
-	}
-	return Validity{from: m.last, left: m.since + m.tm.valid - m.aged}
 }

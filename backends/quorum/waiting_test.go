@@ -29,12 +29,12 @@ func TestWaiting(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"nodes list who waits from the second try on": func(t *testing.T) {
 			h := newWaiter(t, 1)
-			h.acquire("a", "b")
+			h.acquire("a")
 			h.lists(0, "", 0)
-			h.votes(0, "oo")
+			h.votes(0, "o")
 			first := h.sleep()
 			h.lists(0, "w", first)
-			h.votes(0, "oo")
+			h.votes(0, "o")
 			second := h.sleep()
 			h.lists(0, "w", first+second)
 		},
@@ -115,18 +115,18 @@ func TestWaiting(t *testing.T) {
 		},
 		"who gives up leaves the lists": func(t *testing.T) {
 			h := newWaiter(t, 3)
-			h.acquire("a", "b")
-			h.votes(0, "oo")
-			h.votes(1, "oo")
+			h.acquire("a")
+			h.votes(0, "o")
+			h.votes(1, "o")
 			h.sleep()
-			h.votes(0, "oo")
+			h.votes(0, "o")
 			h.release()
-			h.frees(0, "a/w", "b/w")
-			h.votes(1, "oo") // is asked by the second try
-			h.frees(1, "a/t2", "b/t2", "a/w", "b/w")
-			h.votes(2, "oo") // is asked by the first, which lists nobody
+			h.frees(0, "a/w")
+			h.votes(1, "o") // is asked by the second try
+			h.frees(1, "a/t2", "a/w")
+			h.votes(2, "o") // is asked by the first, which lists nobody
 			h.told(quorum.Refused)
-			h.frees(2, "a/t1", "b/t1")
+			h.frees(2, "a/t1")
 			h.told(quorum.Freed)
 		},
 		"who wins leaves the lists that it is still on": func(t *testing.T) {
@@ -153,12 +153,9 @@ func TestWaiting(t *testing.T) {
 
 // unlisted answers a release that takes the machine off lists and does nothing
 // else.
-func (h *hand) unlisted(node int, keys ...string) {
+func (h *hand) unlisted(node int, key string) {
 	h.t.Helper()
-	var want []quorum.Ask
-	for _, key := range keys {
-		want = append(want, quorum.Ask{Key: key, Token: "w", Waiter: "w"})
-	}
+	want := []quorum.Ask{{Key: key, Token: "w", Waiter: "w"}}
 	c := h.take(node)
 	if !slices.Equal(c.Release, want) {
 		h.t.Errorf("node %d is asked %+v, want %+v", node, c.Release, want)
@@ -168,32 +165,31 @@ func (h *hand) unlisted(node int, keys ...string) {
 
 func TestStats(t *testing.T) {
 	h := newHand(t, 3, false)
-	h.acquire("a", "b")
-	h.votes(0, "oo")
-	h.votes(1, "yo")
+	h.acquire("a")
+	h.votes(0, "o")
+	h.votes(1, "o")
 	h.fail(2)
-	h.frees(1, "a/t1")
-	h.frees(2, "a/t1", "b/t1")
+	h.frees(2, "a/t1")
 	waited := h.sleep()
 	h.pass(10 * ms)
-	h.votes(0, "yy")
-	h.votes(1, "yy")
+	h.votes(0, "y")
+	h.votes(1, "y")
 	h.abstain(2)
 	for range 2 {
 		h.sleep()
 		c := h.calls[0]
 		h.do(h.m.Reply(h.now, quorum.Reply{Node: 0, Seq: h.take(0).Seq, Ballot: quorum.BallotReply{
-			Yes: []bool{true, true}, Holders: make([]quorum.Holding, len(c.Vote.Asks)), Repaired: 1,
+			Yes: []bool{true}, Holders: make([]quorum.Holding, len(c.Vote.Asks)), Repaired: 1,
 		}}))
-		h.votes(1, "yy")
-		h.votes(2, "yy")
+		h.votes(1, "y")
+		h.votes(2, "y")
 	}
 	h.sleep()
-	h.votes(0, "nn")
-	h.votes(1, "nn")
+	h.votes(0, "n")
+	h.votes(1, "n")
 	want := quorum.Stats{
 		Tries: 2, Won: 1, Refused: 1, Renewals: 2, Lost: 1, Repaired: 2,
-		Yes: 1 + 4 + 12, No: 3 + 4, Abstained: 2, Failed: 2,
+		Yes: 2 + 6, No: 2 + 2, Abstained: 1, Failed: 1,
 		Acquiring: waited + 10*ms, Waited: waited,
 	}
 	if got := h.m.Stats(); got != want {

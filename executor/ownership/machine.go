@@ -150,7 +150,7 @@ func (m *Machine) LeaseReply(now clock.Now, r quorum.Reply) {
 	e := m.handover.leases.Reply(now, r)
 	m.clock.read(now, m.handover.leases, m.ttl)
 	m.handover.leased(now, e)
-	m.heard(now, r.Node, m.handover.leases.Nodes()[r.Node])
+	m.heard(now, r.Node, m.handover.leases.Node(r.Node))
 	m.nodes.clock(now, r.Node, m.handover.leases)
 	m.handover.grantAll(now)
 }

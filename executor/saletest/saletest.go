@@ -251,18 +251,18 @@ func LoadShard(t testing.TB, logs ledger.Logs, shard, shards int) *ledger.State 
 
 // Lease returns the validity of a lease of the default ttl won at an instant.
 func Lease(t testing.TB, now clock.Now) quorum.Validity {
-	m, err := quorum.NewMachine(quorum.Config{
+	g, err := quorum.NewGroup(quorum.Config{
 		Nodes: []string{"node"}, TTL: quorum.DefaultTTL,
 		Token: func() string { return "token" }, Jitter: func() float64 { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := m.Acquire(now, "key").Calls[0]
-	m.Reply(now, quorum.Reply{Seq: ask.Seq, Ballot: quorum.BallotReply{
+	ask := g.Acquire(now, "key").Calls[0]
+	g.Reply(now, quorum.Reply{Seq: ask.Seq, Ballot: quorum.BallotReply{
 		Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: now.Wall,
 	}})
-	return m.Validity()
+	return g.Validity("key")
 }
 
 // ProcessorTime is what this process has taken of the processors so far.

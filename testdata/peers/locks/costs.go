@@ -44,22 +44,26 @@ func (b *bench) renewals(ctx context.Context, name string, keys []string) (float
 		return 0, err
 	}
 	defer closeNodes()
-	lease, err := quorum.Hold(ctx, nodes, config, keys...)
+	h, err := hold(ctx, nodes, keys)
 	if err != nil {
 		return 0, err
 	}
-	time.Sleep(interval / 2) // no renewal is due when it is counted
+	if err := h.keep(ctx, interval); err != nil { // no renewal is due when it is counted
+		return 0, err
+	}
 	before, err := b.counts(ctx, fewest)
 	if err != nil {
 		return 0, err
 	}
-	time.Sleep(intervals * interval)
+	if err := h.keep(ctx, intervals*interval); err != nil {
+		return 0, err
+	}
 	after, err := b.counts(ctx, fewest)
 	if err != nil {
 		return 0, err
 	}
-	if !lease.Valid() {
-		return 0, fmt.Errorf("%w: %d leases did not last: %w", errWrong, len(keys), context.Cause(lease.Context()))
+	if h.won != len(keys) {
+		return 0, fmt.Errorf("%w: %d leases of %d lasted", errWrong, h.won, len(keys))
 	}
 	for _, n := range nodes {
 		held, err := n.List(ctx, keys[0][:len(keys[0])-1])
@@ -70,14 +74,10 @@ func (b *bench) renewals(ctx context.Context, name string, keys []string) (float
 			return 0, fmt.Errorf("%w: %s has %d leases of %d", errWrong, n.Name(), len(held), len(keys))
 		}
 	}
-	// Release waits for most of the nodes only. To close the nodes would call off
-	// what is still on its way to the others.
-	_ = lease.Release(ctx)
-	within := time.Duration(0)
-	if lease.Freed(ctx) != nil {
-		within = forgotten
+	if err := h.release(ctx); err != nil {
+		return 0, err
 	}
-	return float64(after.Scripts()-before.Scripts()) / intervals, b.gone(ctx, name, within)
+	return float64(after.Scripts()-before.Scripts()) / intervals, b.gone(ctx, name, 0)
 }
 
 // extensions is how many scripts redsync has run to extend as many locks once.
