@@ -71,12 +71,12 @@ func TestUsers(t *testing.T) {
 		known bool
 		text  string
 	}{
-		{zoe, false, "missing missing missing"},
-		{ada, true, `5 timestamp("2025-11-21T12:00:00Z") ["early", "gold"]`},
-		{odd, false, "missing missing missing"},
-		{bob, false, "missing missing missing"},
-		{eve, true, "-1 missing missing"},
-		{ada, true, `5 timestamp("2025-11-21T12:00:00Z") ["early", "gold"]`},
+		{zoe, false, "<nil> <nil> <nil>"},
+		{ada, true, "5 2025-11-21 12:00:00 +0000 UTC [early, gold]"},
+		{odd, false, "<nil> <nil> <nil>"},
+		{bob, false, "<nil> <nil> <nil>"},
+		{eve, true, "-1 <nil> <nil>"},
+		{ada, true, "5 2025-11-21 12:00:00 +0000 UTC [early, gold]"},
 	} {
 		u := got[i]
 		text := fmt.Sprint(u.Value("level"), " ", u.Value("since"), " ", u.Value("tags"))
