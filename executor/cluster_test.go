@@ -35,6 +35,7 @@ type cluster struct {
 	nodes  []*memory.Node
 	lists  []lists.Node // of engine redis
 	queue  int          // Config.Queue of its processes
+	users  OpenUsers    // Config.Users of its processes
 	log    string       // that their gatedStore.one is about
 	totals *switchboard // connects its processes
 	ended  chan struct{}
@@ -185,7 +186,7 @@ func (c *cluster) start(name string, faults memory.Faults) *clusterProcess {
 	}
 	address := name + ":1"
 	m.Executor = New(Config{
-		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: address, Queue: c.queue, Lists: c.lists,
+		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: address, Queue: c.queue, Lists: c.lists, Users: c.users,
 		Logger: slog.New(slog.NewTextHandler(m.log, nil)), Dial: c.totals.dial,
 	})
 	c.totals.join(address, m.Executor, &m.links)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"salectl/api"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -80,4 +82,44 @@ func TestForwardedAndGivenUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGivenUpWhileRulesAreRead has a client go away while the owner of the shard reads what it knows of
+// the client: the claim is not granted once the store has answered.
+func TestGivenUpWhileRulesAreRead(t *testing.T) {
+	var users *slowUsers
+	inClusterAs(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster, settings *pb.Settings) {
+		c.sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeInt}}, File: "users.csv", Fresh: spec.Duration(time.Minute), Cached: 10}
+		c.sale.Rules = []spec.Rule{{Name: "level", Require: "user.level > 1", Enforce: spec.EnforceDeny}}
+		hash, _ := rules.HashFor(c.sale)
+		settings.Rules = hash[:]
+		users = &slowUsers{asked: make(chan string), ready: make(chan struct{}, 1)}
+		c.users = func(_ spec.Sale, schema *rules.Schema) (rules.Users, func() error, error) {
+			users.schema = schema
+			return users, func() error { return nil }, nil
+		}
+	}, func(c *cluster) {
+		a, b := c.start("a", nil), c.start("b", nil)
+		defer b.stop()
+		defer a.stop()
+		shared(a, b)
+		user := c.usersOf(b, 1)[0]
+		claim := func() Answer {
+			ctx, cancel := context.WithTimeout(c.t.Context(), 200*time.Millisecond)
+			defer cancel()
+			return a.Do(ctx, Request{User: user, Key: "key", Quantity: 1})
+		}
+		under := make(chan Answer, 1)
+		go func() { under <- claim() }()
+		<-users.asked
+		if got := <-under; got.Outcome != api.Unknown {
+			c.t.Errorf("who gives up while another process may decide gets %+v", got)
+		}
+		time.Sleep(50 * time.Millisecond) // the owner is notified
+		users.ready <- struct{}{}
+		time.Sleep(50 * time.Millisecond)
+		if claims, _, why := lookupUser(c.t.Context(), b, user, api.Page{}); why != "" || len(claims) > 0 {
+			c.t.Errorf("who went away has %d claims (%s)", len(claims), why)
+		}
+	})
 }

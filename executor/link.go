@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"salectl/api/streampb"
@@ -21,14 +22,22 @@ func (e *Executor) Accept(hello *streampb.Hello, send func(*streampb.Reply) erro
 	ctx, cancel := context.WithCancel(context.Background())
 	// The requests of a new process wait until it is known who owns which shard.
 	e.inLoop(ctx, func(r *runner) { r.Ownership.Discover(r.clock(), from) })
+	var blocked sync.Map // of context.CancelFunc: requests that wait for a store or a node, by id
 	serve := func(r peers.ForwardedRequest) {
+		if stop, ok := blocked.Load(r.ID); ok && r.Cancel {
+			stop.(context.CancelFunc)()
+		}
 		if r.Cancel || !e.machine.Blocks(&r.Request) {
 			in.Serve(ctx, r)
 			return
 		}
+		ctx, stop := context.WithCancel(ctx)
+		blocked.Store(r.ID, stop)
 		go func() {
+			defer stop()
 			e.drained(ctx, &r.Request)
 			in.Serve(ctx, r)
+			blocked.Delete(r.ID)
 		}()
 	}
 	update := func(t *ownership.PeerUpdate) {

@@ -554,8 +554,8 @@ func TestSettlementsThatAreNotWritten(t *testing.T) {
 	}
 	_ = s.available.Add(Range{1, 1}) // as after a damage
 	d.Reset(110)
-	if v := d.Expire(s.Claim(0)); v.Kind != SettleInvalid || d.Ops() != 0 {
-		t.Errorf("settlement %d of units in two places", v.Kind)
+	if v := d.Expire(s.Claim(0)); v.Kind != SettleInvalid || d.Ops() != 0 || d.after.Totals != s.Totals {
+		t.Errorf("settlement %d of units in two places, totals %+v after %+v", v.Kind, d.after.Totals, s.Totals)
 	}
 }
 

@@ -78,7 +78,7 @@ func (h *holdings) ack(to int, k uint64) error {
 	return nil
 }
 
-// settle applies a Settle to a claim of n units, and frees the listed units.
+// settle applies a Settle to a claim of n units, and frees the listed units. An error leaves the totals.
 func (h *holdings) settle(op *pb.Settle, n int64, freed []int64) error {
 	if effects[op.GetHow()].units > 0 {
 		n = int64(len(op.GetUnits()))
@@ -86,8 +86,11 @@ func (h *holdings) settle(op *pb.Settle, n int64, freed []int64) error {
 			return err
 		}
 	}
+	if err := h.available.addEach(freed); err != nil {
+		return err
+	}
 	h.Totals.settle(n, op)
-	return h.available.addEach(freed)
+	return nil
 }
 
 // generation applies the next generation.

@@ -194,6 +194,7 @@ func TestStreamRefusesRequests(t *testing.T) {
 		"names":                   {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: 1, Units: []int64{7}}}},
 		"visible ASCII":           {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Key: "ä"}}},
 		"user:":                   {Id: 1, Asks: &streampb.Request_Query{Query: &streampb.Query{}}},
+		"either":                  {Id: 1, Asks: &streampb.Request_Query{Query: &streampb.Query{User: "a\nb", Claim: &streampb.ClaimID{Slot: 1}}}},
 	} {
 		l.send(r)
 		if a := l.hears().GetAnswer(); a.GetOutcome() != "bad_request" || !strings.Contains(a.Message, why) {

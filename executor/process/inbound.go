@@ -49,7 +49,8 @@ func (v *Inbound) Gone() { v.d.inbound.CompareAndDelete(v.from, v) }
 // Serve decides a forwarded request. If this process owns the shard it is answered, otherwise it comes back as
 // Elsewhere: a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none,
 // if the peer has made another link since. A request with Cancel has the id of the one that it withdraws,
-// and is answered in place of that or not at all. ctx bounds the reads of the sale's rules.
+// and is answered in place of that or not at all. The end of ctx ends the reads of the sale's rules, and
+// withdraws the request.
 func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 	d, now := v.d, v.d.clock()
 	t := d.serving.Load()
@@ -62,10 +63,13 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		return
 	}
 	i, ok := e.Home(len(t.shards))
-	if e.Cancel {
+	withdraw := func() {
 		if ticket := t.remotes[i].Underway.Withdraw(e.User, e.Key, e.ID, &v.over); ticket != nil {
 			v.back(e.ID, ticket.WithdrawnAnswer(), ownership.Route{})
 		}
+	}
+	if e.Cancel {
+		withdraw()
 		return
 	}
 	reply := func(a request.Answer) {
@@ -113,5 +117,7 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		r := ticket.Received()
 		ticket.Free()
 		reply(t.refuse(s, &r, request.Refusal(refused)))
+	case ctx.Err() != nil:
+		withdraw()
 	}
 }

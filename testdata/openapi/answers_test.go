@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	options := []config.Option{config.WithFormatAssertions(), config.WithStandardBodyDecoders(), config.WithRejectUnsupportedBodyContent()}
-	for _, media := range []string{"application/x-ndjson", "text/event-stream", "application/vnd.salectl.stream+protobuf", "application/vnd.google.protobuf"} {
+	for _, media := range []string{"text/event-stream", "application/vnd.salectl.stream+protobuf", "application/vnd.google.protobuf"} {
 		options = append(options, config.WithBodyDecoder(media, content.TextDecoder()))
 	}
 	var errs, more []error

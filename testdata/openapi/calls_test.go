@@ -67,8 +67,11 @@ func (w *world) call(name string) *call {
 	case "confirmClaim":
 		c.body = `{"payment":"p-1"}`
 	case "openStream":
-		c.body = fmt.Sprintf(`{"id":1,"claim":{"user":%q}}`+"\n", w.newUser())
-		c.header.Set("Content-Type", "application/x-ndjson")
+		user := w.newUser()
+		claim := fmt.Sprintf("\x0a%c%s", len(user), user)             // NewClaim.user
+		request := fmt.Sprintf("\x08\x01\x2a%c%s", len(claim), claim) // Request.id and claim
+		c.body = fmt.Sprintf("%c%s", len(request), request)
+		c.header.Set("Content-Type", "application/vnd.salectl.stream+protobuf")
 	case "receivePayment":
 		c.sign(`{"type":"other"}`)
 	}
@@ -351,7 +354,7 @@ func (w *world) others() {
 	w.want(c, 409, "limit_reached")
 	c = w.call("listSales")
 	c.to(w.idle)
-	w.want(c, 200, "unknown")
+	w.want(c, 200, `"outcome":"standby"`)
 
 	c = w.call("receivePayment")
 	w.want(c, 200, "ignored")
@@ -388,9 +391,8 @@ func (w *world) others() {
 	c.patient = true // those that were open may be so still
 	w.until(c, 200)
 	w.want(c, 200, "held")
-	c.header.Set("Content-Type", "application/vnd.salectl.stream+protobuf")
 	c.body = "\x02\x08\x01" // a request of two bytes that has nothing but the id 1
-	w.want(c, 200, "asks for no known content here")
+	w.want(c, 200, "no known content")
 }
 
 // want makes a call whose answer has a status, and has a word in it.

@@ -66,6 +66,8 @@ func decode(decoder *streampb.Decoder, b []byte) (m message, f *wire.Problem) {
 	case *streampb.Request_Query:
 		if asks.Query.GetClaim() == nil {
 			m.wrong = api.CheckUser(m.Query.User)
+		} else if m.Query.User != "" {
+			m.wrong = errors.New("query: name either a user or a claim")
 		}
 	case *streampb.Request_Claim:
 		m.quantity = asks.Claim.GetQuantity() > 1

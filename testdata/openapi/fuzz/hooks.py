@@ -100,6 +100,6 @@ def write_down():
     (notes / "answers.txt").write_text("".join(f"{n:8d}  {what}\n" for what, n in sorted(outcomes.items())))
 
 
-@schemathesis.serializer("application/x-ndjson", "application/vnd.salectl.stream+protobuf")
+@schemathesis.serializer("application/vnd.salectl.stream+protobuf")
 def streamed(context, value):
     return (value if isinstance(value, str) else json.dumps(value, default=str)).encode(errors="replace")
