@@ -66,9 +66,8 @@ func (p *program) claimsListCommand() *urfave.Command {
 }
 
 // lookUpCodes ends the description of a query of claims.
-const lookUpCodes = "Repeats the query while the server is\n" +
-	"overloaded or does not own the sale. Exit codes: 0 also without a claim of the user, 1 no\n" +
-	"such claim or sale, 4 bad request, 7 no answer in time."
+const lookUpCodes = "Repeats the query while the server is overloaded or does not own the sale. " +
+	"Exit codes: 0 also without a claim of the user, 1 no such claim or sale, 4 bad request, 7 no answer in time."
 
 func claimIDFlag() urfave.Flag {
 	return valueFlag("claim", "`ID` of the claim, from the answer that accepted it")

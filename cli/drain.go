@@ -92,13 +92,16 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 		return err
 	}
 	err = ask(func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
-	var doneAt time.Time
+	var doneAt time.Time // begin of the present state done; zero: it is not done
 	for said, lastAt := -1, time.Now(); err == nil; err = ask(process.Share) {
 		done := share.Shards == 0
 		if undo {
 			done = share.Shards >= share.Assigned
 		}
-		if done && doneAt.IsZero() {
+		switch {
+		case !done:
+			doneAt = time.Time{}
+		case doneAt.IsZero():
 			doneAt = time.Now()
 		}
 		switch {

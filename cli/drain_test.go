@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"salectl/api"
@@ -26,5 +27,20 @@ func TestDrainTellsWhatItHeard(t *testing.T) {
 	code := c.run([]string{"salectl", "drain", "--timeout", "500ms", "--admin", server.URL, "--sale", "tickets"}, nil)
 	if want := "timed out after 500ms: tickets: 5 shards left at "; code != 7 || !strings.Contains(c.err.String(), want) {
 		t.Errorf("exit code %d, and it says %s\nwant %q", code, &c.err, want)
+	}
+}
+
+// A process that gets a shard back while drain waits for its readiness is not drained.
+func TestDrainOfShardThatReturns(t *testing.T) {
+	var before atomic.Int32 // requests
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"sale":"tickets","state":%q,"shards":%d,"assigned":0,"takers":true,"unready":"a shard moves"}`, api.ProcessStandby, min(before.Add(1)-1, 1))
+	}))
+	defer server.Close()
+	c := newCapture()
+	code := c.run([]string{"salectl", "drain", "--timeout", "500ms", "--admin", server.URL, "--sale", "tickets"}, nil)
+	if want := "timed out after 500ms: tickets: 1 shard left at "; code != 7 || !strings.Contains(c.err.String(), want) {
+		t.Errorf("exit code %d, %s%s\nwant %q", code, &c.out, &c.err, want)
 	}
 }

@@ -104,7 +104,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 				}
 			}
 			if err := files.CheckManifest(path); err != nil {
-				return err
+				return withFlag(err, "--out")
 			}
 			var saving files.Saving // it has users and the keys of their requests, so only its owner may read it
 			digest, err := saving.Save(path, write)
@@ -112,7 +112,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 				err = saving.WriteManifest(path, digest)
 			}
 			if err != nil {
-				return fmt.Errorf("exporting %s: %w", sale.Name, err)
+				return withFlag(fmt.Errorf("exporting %s: %w", sale.Name, err), "--out")
 			}
 			end()
 			p.exported(path, o, export.CountsOf(shards))

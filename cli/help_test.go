@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,9 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 )
+
+// lineBreak matches two lines of a paragraph; those of examples are indented.
+var lineBreak = regexp.MustCompile(`(?m)^\S.*\n\S.*`)
 
 // Every way to ask for the help of a command gives the same, which fits into 80 columns.
 func TestHelpIsTheSameHoweverItIsAskedFor(t *testing.T) {
@@ -35,6 +39,11 @@ func TestHelpIsTheSameHoweverItIsAskedFor(t *testing.T) {
 			}
 		}
 	}
+	paragraphs := func(c *urfave.Command) {
+		if within := lineBreak.FindString(c.Description); within != "" {
+			t.Errorf("the description of %s breaks a line within a paragraph: %q", c.Name, within)
+		}
+	}
 	app := newCapture().newApp()
 	check(nil, false)
 	for _, c := range app.Commands {
@@ -42,7 +51,9 @@ func TestHelpIsTheSameHoweverItIsAskedFor(t *testing.T) {
 			continue // 'salectl help help' is help for help, and 'salectl help' is not
 		}
 		check([]string{c.Name}, len(c.Subcommands) > 0)
+		paragraphs(c)
 		for _, sub := range c.Subcommands {
+			paragraphs(sub)
 			check([]string{c.Name, sub.Name}, false)
 			if ask("help", c.Name, sub.Name) != ask(c.Name, "help", sub.Name) {
 				t.Errorf("'salectl %[1]s help %[2]s' is not 'salectl help %[1]s %[2]s'", c.Name, sub.Name)

@@ -80,7 +80,7 @@ func (p *program) init(ctx context.Context, o initOptions) error {
 		_, err := w.Write(text)
 		return err
 	}); err != nil {
-		return err
+		return withFlag(err, "--out")
 	}
 	file := ""
 	if o.out != defaultSaleFile {

@@ -103,9 +103,17 @@ func mayBeReport(path string) error {
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the report cannot be written: %w", err)
 	case !bytes.Contains(head[:n], []byte(reportMark)):
-		return &files.ExistsError{Path: path, What: "is no report"}
+		return withFlag(&files.ExistsError{Path: path, What: "is no report"}, "--report")
 	}
 	return nil
+}
+
+// withFlag adds the flag that names another file to the remedy of an error about an existing file.
+func withFlag(err error, flag string) error {
+	if errors.Is(err, files.ErrExists) {
+		return fmt.Errorf("%w with %s", err, flag)
+	}
+	return err
 }
 
 // reported writes the page, if requested, and returns the error of the command. It is called

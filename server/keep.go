@@ -19,7 +19,7 @@ const rereadEvery = time.Second
 func lackOf(err error) reload.Lack {
 	why := strings.TrimSuffix(err.Error(), ": "+ledger.ErrGone.Error())
 	if refusal := new(planner.Refusal); errors.As(err, &refusal) {
-		why = strings.TrimSuffix(why, " "+refusal.Remedy)
+		why = strings.TrimSuffix(why, ". "+refusal.Remedy)
 	}
 	none, absent := errors.AsType[*absent](err)
 	return reload.Lack{Why: why, Absent: absent, Over: absent && none.over}

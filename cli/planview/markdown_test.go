@@ -26,6 +26,17 @@ func planned(name string, shards int) Part {
 	return Part{Sale: spec.Sale{Name: name, File: name + ".yaml:1"}, Plan: plan}
 }
 
+// A decoded plan may lack the attributes of its actions.
+func TestMarkdownWithoutAttributes(t *testing.T) {
+	for _, action := range []string{planner.Create, planner.Update, planner.Delete} {
+		plan := &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Actions: []planner.Action{{Address: "sale/tickets", Action: action}}}
+		g := &Page{How: "salectl plan", Parts: []Part{{Sale: spec.Sale{Name: "tickets"}, Plan: plan}}}
+		if text := g.Text(MostCharacters); !strings.Contains(text, "sale/tickets") {
+			t.Errorf("%s: %s", action, text)
+		}
+	}
+}
+
 // A page never has more characters than a comment may have, whatever the plans. It ends
 // within no block of code or fold, keeps its marker, and says what is left out.
 func TestMarkdownIsCut(t *testing.T) {

@@ -202,10 +202,12 @@ func (part Part) text(lines int) string {
 	return executed("sale", s)
 }
 
-// noticed describes what buyers notice of a plan, as a list.
+// noticed describes what buyers notice of a plan, as a list. An action of a decoded plan may lack
+// attributes.
 func noticed(plan *planner.Plan) string {
 	for _, a := range plan.Actions {
 		if strings.HasPrefix(a.Address, "sale/") {
+			a.Before, a.After = cmp.Or(a.Before, new(planner.Attributes)), cmp.Or(a.After, new(planner.Attributes))
 			return cmp.Or(executed("noticed", a), "- Nothing.\n")
 		}
 	}
@@ -215,7 +217,7 @@ func noticed(plan *planner.Plan) string {
 	return fmt.Sprintf("- The declaration of generation %d comes into force on the remaining shards.\n", plan.Generation)
 }
 
-// mdPhase formats a phase in a sentence. A saved plan may have any text as its phase.
+// mdPhase formats a phase in a sentence. A decoded plan may have any text as its phase.
 func mdPhase(phase string) string {
 	if phase == "" || strings.Trim(phase, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return mdCode(phase)
@@ -223,10 +225,8 @@ func mdPhase(phase string) string {
 	return phase
 }
 
-// declared returns the declaration in attributes. A saved plan may have none.
-func declared(a *planner.Attributes) spec.Sale {
-	return *cmp.Or(cmp.Or(a, new(planner.Attributes)).Sale, new(spec.Sale))
-}
+// declared returns the declaration in attributes, or an empty one.
+func declared(a *planner.Attributes) spec.Sale { return *cmp.Or(a.Sale, new(spec.Sale)) }
 
 // holdFor returns the time for which claims are held, as in a plan.
 func holdFor(p *spec.Payment) string { return spec.FormatTerm(time.Duration(p.HoldFor)) }

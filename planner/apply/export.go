@@ -51,7 +51,7 @@ func checkExportPath(path, uid string, sealed bool) error {
 // inTheWay returns a Refusal for a file that would have to be overwritten, and any other error as it is.
 func inTheWay(err error) error {
 	if errors.Is(err, files.ErrExists) {
-		return &planner.Refusal{Reason: err.Error()}
+		return planner.Refuse("%v with --out", err)
 	}
 	return err
 }

@@ -310,6 +310,26 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// An unreadable declaration is an error of a brief, and a status has the rest.
+func TestBriefOfUnreadableDeclaration(t *testing.T) {
+	w := newWorld(t)
+	logs, log, op := w.store.Handle(nil), spec.SaleLog("tickets"), plannedOp(workUID, 1, 1)
+	op.GetPlanned().Spec = []byte("{")
+	entry, err := ledger.NewSale(log).Entry([]byte("another version"), 1, op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := logs.Append(t.Context(), log, 0, nil, entry.Head, entry.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := current.Summarize(t.Context(), logs, "tickets"); err == nil || !strings.HasPrefix(err.Error(), "sale tickets: generation 1: ") {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if s, err := current.NewStatus(w.actual()); err != nil || s.Generation != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestHistory(t *testing.T) {
 	w := newWorld(t)
 	if _, err := current.ReadHistory(t.Context(), w.store.Handle(nil), "tickets"); !errors.Is(err, ledger.ErrGone) {

@@ -116,8 +116,9 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 	case sale.UID() == "":
 		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
 	}
+	brief, _ := newBrief(actual)
 	s := &Status{
-		Brief: newBrief(actual), Applied: sale.Applied(),
+		Brief: brief, Applied: sale.Applied(),
 		Shards: []ShardStatus{}, Nodes: nodeStatuses(actual, sale.Live()), Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
 	if sale.Destroyed() {

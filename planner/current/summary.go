@@ -24,16 +24,17 @@ type Brief struct {
 	Unread int `json:"unread,omitempty"` // number of shards that could not be read; the sums omit them
 }
 
-// newBrief returns the summary of a sale at the time of its read.
-func newBrief(actual *planner.Actual) Brief {
+// newBrief returns the summary of a sale at the time of its read. If the declaration is unreadable,
+// it lacks what that alone has, and err is not nil.
+func newBrief(actual *planner.Actual) (b Brief, err error) {
 	sale := actual.Sale
-	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has neither stock nor names
-	b := Brief{Run: sale.Run(), About: newest.About}
+	newest, err := planner.Declared(sale.Newest())
+	b.Run, b.About = sale.Run(), newest.About
 	b.Sale, b.UID, b.Generation, b.Phase = actual.Name, sale.UID(), sale.Generation(), phaseNow(actual)
 	if sale.Destroyed() {
 		b.Stock, b.Sold = newest.Stock, sale.Sealed().GetUnitsSold()
 		b.SoldOut = sale.Draw() == nil && b.Stock > 0 && b.Sold == b.Stock
-		return b
+		return b, err
 	}
 	settings := sale.Newest().GetSettings()
 	b.OpensAt, b.ClosesAt = ledger.Time(settings.GetOpensAtUs()).UTC(), ledger.Time(settings.GetClosesAtUs()).UTC()
@@ -44,7 +45,7 @@ func newBrief(actual *planner.Actual) Brief {
 		b.Draw.Lapsed += has.Lapsed()
 	}
 	b.SoldOut = unread == 0 && b.Draw == nil && b.Stock > 0 && b.Sold == b.Stock
-	return b
+	return b, err
 }
 
 // Live reports whether the sale is neither destroyed nor sealed.
@@ -90,7 +91,11 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 			actual.Shards = append(actual.Shards, planner.NewShardActual(head))
 		}
 	}
-	return new(newBrief(actual)), nil
+	b, err := newBrief(actual)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", name, err)
+	}
+	return &b, nil
 }
 
 // IsCopy reports whether a name is that of a copy.
