@@ -283,7 +283,7 @@ func TestOpenAPIHasTheWords(t *testing.T) {
 		except        []string // of these a server has another answer
 	}{
 		{"Sale", "phase", phases, []string{"planned", "sealed", "destroyed", "unknown"}},
-		{"SaleSummary", "phase", phases, []string{"planned"}},
+		{"SaleSummary", "phase", phases, nil},
 		{"Process", "state", processes, nil},
 		{"Share", "state", processes, nil},
 		{"Move", "stage", moves, nil},

@@ -150,7 +150,7 @@ type SaleSummary struct {
 	Sale       string       `json:"sale"`
 	UID        string       `json:"uid"` // of the run
 	Generation uint64       `json:"generation"`
-	Phase      string       `json:"phase"` // scheduled, open, stalled, paused, ended, closed, sealed, destroyed, unknown
+	Phase      string       `json:"phase"` // planned, scheduled, open, stalled, paused, ended, closed, sealed, destroyed, unknown
 	Outcome    Outcome      `json:"outcome,omitempty"`
 	SoldOut    bool         `json:"soldOut"` // every unit is sold: none is available, held or in transit
 	Stock      int64        `json:"stock"`   // units added minus removed, over all shards

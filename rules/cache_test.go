@@ -188,7 +188,7 @@ func TestCacheWhenTheAskerGoesAway(t *testing.T) {
 	})
 }
 
-// The age of an answer counts from the question to the source, and ends with the question to the cache.
+// The age of an answer is the time from the query of the source to the query of the cache.
 func TestCacheOfASlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := 30 * time.Second

@@ -327,7 +327,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// One who stops watching takes nothing from the others.
+// The end of one watch does not end the others.
 func TestWatchersOfAUserWithRights(t *testing.T) {
 	t.Parallel()
 	server := mustStart(t, services.RedisOptions{})
@@ -352,7 +352,7 @@ func TestWatchersOfAUserWithRights(t *testing.T) {
 	leaves, left := watch("leaves")
 	leaves()
 	<-left
-	// What the server says to the end of the one comes before its word to the other.
+	// The server notices the end of the one connection before it notifies the other.
 	wait.Until(t, "the end of the subscription", func() bool {
 		return do(t, server, "PUBLISH", "salectl:key:leaves", "").(int64) == 0
 	})

@@ -4,7 +4,7 @@
     client.py http://127.0.0.1:8080 movie-tickets --claims 1000
 
 docs/stream.md says what goes over the wire. Four things are in this file: the part of
-HTTP/2 that one long request needs, its messages, a stream with its many
+HTTP/2 that one long request needs, the messages, a stream with its many
 requests under way, and a buyer that sends each claim until a server has decided on it.
 """
 import argparse

@@ -171,7 +171,7 @@ func TestPeersHaveStreamsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Who is not let in loses the stream.
+// A refused peer loses its stream.
 func TestPeersAreRefused(t *testing.T) {
 	p := newParty()
 	p.shy = true

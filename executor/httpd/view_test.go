@@ -72,7 +72,7 @@ func TestBusier(t *testing.T) {
 	}
 }
 
-// A draw's shards take entries until they have given units, and a fault stands before anything else.
+// A shard of a draw accepts entries until it has sold a unit. A fault comes before every other state.
 func TestShardStates(t *testing.T) {
 	for _, c := range []struct {
 		shard  executor.ShardStatus

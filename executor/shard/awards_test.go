@@ -190,8 +190,8 @@ func TestAwardsBelieveNoOldStock(t *testing.T) {
 	}
 }
 
-// reveal does to the log of a sale what a reveal of its draw would, once each shard's log
-// says which entries it has, and returns what the sale's log says then.
+// reveal appends the ops of a reveal to the log of a sale, and returns the fold of the log. Each
+// shard's log must have the root of its entries.
 func reveal(t testing.TB, logs ledger.Logs, name string, ranks int64) *ledger.Sale {
 	t.Helper()
 	sale := saletest.LoadSale(t, logs, name)

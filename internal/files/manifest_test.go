@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A manifest takes the place of an older one of the same file, and of nothing else.
+// A manifest replaces an older one of the same file, and no other file.
 func TestWriteManifest(t *testing.T) {
 	export := filepath.Join(t.TempDir(), "export.ndjson")
 	path := ManifestPath(export)

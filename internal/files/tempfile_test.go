@@ -102,7 +102,7 @@ func TestTempWhileMoved(t *testing.T) {
 	}
 }
 
-// A file takes the place of one with other content only where it is to replace it.
+// A file with other content is replaced only with Saving.Replace.
 func TestSaveBesideAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	for _, c := range []struct {

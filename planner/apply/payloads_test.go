@@ -82,7 +82,7 @@ func (g *payloadSale) plan(s spec.Sale) (*planner.Plan, *Payloads) {
 	return p, g.payloads(actual)
 }
 
-// payloads are those of a sale, in slots of few units.
+// payloads returns the payloads of a sale, in slots of few units.
 func (g *payloadSale) payloads(actual *planner.Actual) *Payloads {
 	g.Helper()
 	is, err := PayloadsOf(actual)

@@ -42,7 +42,7 @@ type world struct {
 	unfit  map[string]string // what nodes say of themselves, by name
 	folder string            // of exports
 
-	units *Payloads // what the next process is told of new units
+	units *Payloads // payloads of new units, for the next process
 	key   *units.Key
 
 	drawKey *units.Key

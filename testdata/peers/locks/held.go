@@ -16,11 +16,11 @@ type held struct {
 	keys    []string
 	replies chan quorum.Reply
 	timer   *time.Timer
-	won     int
+	won     int // number of keys that are held
 }
 
-// hold acquires keys. Their renewals are due half an interval after it began, and each interval
-// from then on.
+// hold acquires keys. Their renewals are due half an interval after the call of hold, and each
+// interval from then on.
 func hold(ctx context.Context, nodes []quorum.Node, keys []string) (*held, error) {
 	cfg := config
 	cfg.Nodes, cfg.TTL, cfg.Token = quorum.Names(nodes), quorum.DefaultTTL, quorum.RandomToken
