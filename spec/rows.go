@@ -7,8 +7,8 @@ type Rows struct {
 	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
 	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" form:"addresses" max:"99" example:"127.0.0.1:2181" doc:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
 	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" form:"znode" example:"/hbase" doc:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
-	Table         string   `yaml:"table" json:"table" form:"table" example:"users" doc:"Name of the table; NAMESPACE:TABLE is possible."`
-	Family        string   `yaml:"family" json:"family" form:"family" example:"u" doc:"Column family of the values."`
+	Table         string   `yaml:"table" json:"table" form:"table" example:"shop:buyers" doc:"Name of the table; NAMESPACE:TABLE is possible."`
+	Family        string   `yaml:"family" json:"family" form:"family" example:"f" doc:"Column family of the values."`
 }
 
 // tableHome is the default location of a table without zookeeper.
