@@ -173,7 +173,7 @@ func TestRehearsalView(t *testing.T) {
   of the sold  0 extended, 0 paid twice by different payments, 0 refunded
   refunds due  1 payment
   returned     199 units, 198 of them sold again
-  rules        1,200 refused by adults, 1 refused by members, buyers have the names of 3 users
+  rules        1,200 refused by adults, 1 refused by members; buyers have the names of 3 users
   buyers saw   100 units sold, none twice, nobody beyond the limit, 99.00 of 100.00 CNY
 `, false},
 		"draw": {func(r *rehearse.Report) {

@@ -11,7 +11,7 @@ import (
 	"salectl/spec"
 )
 
-// projection are the shards after all planned generations.
+// projection is the state of the shards after all planned generations.
 type projection struct {
 	shards            []ShardActual
 	limits, available []int64 // by shard
@@ -20,8 +20,8 @@ type projection struct {
 // head returns the head of a shard, or an empty one if it has no log or could not be read.
 func (p projection) head(i int) *ledger.Head { return cmp.Or(p.shards[i].Head, new(ledger.Head)) }
 
-// project applies all generations to the heads that the sale's log has planned and the shards have
-// not taken.
+// project applies to the heads of the shards all generations that the sale's log has planned and they
+// lack.
 func (a *Actual) project() (p projection, err error) {
 	if i, is := a.Damaged(); is {
 		return p, fmt.Errorf("sale %s: %w", a.Name, DamagedError(a.Sale, i, a.Shards[i].Head))

@@ -92,11 +92,11 @@ func TestUnitsOverTime(t *testing.T) {
 		got = append(got, row[0].Text+" "+row[1].Text+"+"+row[2].Text)
 	}
 	want := []string{
-		"1s 0+4", "2s 0+5", "3s 0+7", "4s 0+9", "5s 4+5", "6s 4+4", "7s 5+3", "8s 5+3", "9s 4+3",
-		"10s 4+3", "11s 4+3", "12s 4+3", "13s 4+1", "14s 4+1", "15s 6+1",
+		"by 1s 0+4", "by 2s 0+5", "by 3s 0+7", "by 4s 0+9", "by 5s 4+5", "by 6s 4+4", "by 7s 5+3", "by 8s 5+3", "by 9s 4+3",
+		"by 10s 4+3", "by 11s 4+3", "by 12s 4+3", "by 13s 4+1", "by 14s 4+1", "by 15s 6+1",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("sold and held by\n%q, want\n%q", got, want)
+	if !slices.Equal(got, want) || !strings.Contains(string(f.SVG), "<title>by 5s: 4 sold, 5 held</title>") {
+		t.Errorf("sold and held\n%q, want\n%q", got, want)
 	}
 	if l.resold != 1 || l.Claims != 5 {
 		t.Errorf("%d resold of %d", l.resold, l.Claims)

@@ -67,11 +67,11 @@ func (l *Ledger) unitsFigure(w window, stock int64) figure {
 	}
 	var by []string
 	for bin := range w.n {
-		by = append(by, lasting(w.from(bin+1)))
+		by = append(by, "by "+lasting(w.from(bin+1)))
 	}
 	return barChart{
 		title: "Units over time", says: l.soldSays(stock) + w.says, what: "units", limit: level{float64(stock), "stock: " + spec.Grouped(stock)},
-		over: &w.bins, rows: "by", names: by, all: all,
+		over: &w.bins, rows: "time", names: by, all: all,
 	}.figure()
 }
 

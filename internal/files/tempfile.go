@@ -35,7 +35,7 @@ type ExistsError struct {
 	What string // the difference from the file to be written, as a predicate
 }
 
-// ErrExists is what an ExistsError wraps.
+// ErrExists is the error that every ExistsError wraps.
 var ErrExists = errors.New("the file exists")
 
 func (e *ExistsError) Error() string {

@@ -15,8 +15,8 @@ import (
 // Status is a sale by its heads and lock nodes. Heads are read in sequence and may be of
 // different moments.
 type Status struct {
-	// Brief has the phase unknown if the ledger cannot be read, and stalled if the sale is open, and too
-	// few lock nodes or no head of a shard can be read.
+	// Brief has the phase unknown if the ledger cannot be read. Of an open sale it has the phase stalled
+	// if too few lock nodes vote, or if no head of a shard can be read.
 	Brief
 	Applied uint64          `json:"applied"`          // newest generation known to be on every shard
 	Refund  *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
