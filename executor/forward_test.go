@@ -87,16 +87,17 @@ func TestForwardedAndGivenUp(t *testing.T) {
 // TestGivenUpWhileRulesAreRead has a client go away while the owner of the shard reads what it knows of
 // the client: the claim is not granted once the store has answered.
 func TestGivenUpWhileRulesAreRead(t *testing.T) {
-	var users *slowUsers
+	var users slowUsers
 	inClusterAs(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster, settings *pb.Settings) {
 		c.sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeInt}}, File: "users.csv", Fresh: spec.Duration(time.Minute), Cached: 10}
 		c.sale.Rules = []spec.Rule{{Name: "level", Require: "user.level > 1", Enforce: spec.EnforceDeny}}
 		hash, _ := rules.HashFor(c.sale)
 		settings.Rules = hash[:]
-		users = &slowUsers{asked: make(chan string), ready: make(chan struct{}, 1)}
+		users = slowUsers{asked: make(chan string), ready: make(chan struct{}, 1)}
 		c.users = func(_ spec.Sale, schema *rules.Schema) (rules.Users, func() error, error) {
-			users.schema = schema
-			return users, func() error { return nil }, nil
+			of := users
+			of.schema = schema
+			return &of, func() error { return nil }, nil
 		}
 	}, func(c *cluster) {
 		a, b := c.start("a", nil), c.start("b", nil)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -240,7 +241,7 @@ func (r *fileReader) ndjsonUser(n int, line []byte) error {
 	if !utf8.Valid(line) {
 		return r.refuse(n, 1, "Save the file as UTF-8.", "the line is not UTF-8")
 	}
-	object, err := ParseJSON(line)
+	object, err := parseJSON(line, func(number string) any { return json.Number(number) })
 	if err != nil {
 		column := 1
 		if m, ok := errors.AsType[*misread](err); ok {

@@ -85,6 +85,28 @@ func TestOpenFileManifest(t *testing.T) {
 	}
 }
 
+// TestNumbersInJSON reads numbers beyond 64 bits: they are doubles, and neither texts nor ids.
+func TestNumbersInJSON(t *testing.T) {
+	schema := NewSchema(spec.Attribute{Name: "score", Type: spec.TypeDouble}, spec.Attribute{Name: "level", Type: spec.TypeString})
+	for line, want := range map[string]string{
+		`{"id": "ada", "score": 123456789012345678901}`: "",
+		`{"id": "ada", "score": 1e999}`:                 `score: "1e999" is no double; write a number such as 0.5`,
+		`{"id": "ada", "level": 123456789012345678901}`: "level: 123456789012345678901 is no string in JSON",
+		`{"id": 123456789012345678901}`:                 "the id is no text",
+	} {
+		f, err := OpenFile(write(t, "users.ndjson", line+"\n"), schema)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+		if err == nil {
+			all, _ := f.Lookup(t.Context(), []string{"ada"})
+			if got := all[0].Value("score"); got != types.Double(123456789012345678901) {
+				t.Errorf("%s: %v", line, Show(got))
+			}
+		}
+	}
+}
+
 func TestOpenFileSaysWhatIsWrong(t *testing.T) {
 	level := NewSchema(spec.Attribute{Name: "level", Type: spec.TypeInt}, spec.Attribute{Name: "vip", Type: spec.TypeBool})
 	for _, c := range []struct{ name, text, want string }{
@@ -127,7 +149,7 @@ users.csv:2:13: this is no CSV: extraneous or missing " in quoted-field
 `, `
 users.ndjson:1:15: level: "5" is no int in JSON
   Correct it, leave it empty if it is not known, or declare level as another type than int.
-users.ndjson:2:15: level: 1.5 is no int in JSON
+users.ndjson:2:15: level: "1.5" is no int; write digits such as 42, from -9223372036854775808 to 9223372036854775807
   Correct it, leave it empty if it is not known, or declare level as another type than int.
 users.ndjson:3:2: the id is no text
   Write it as a text, such as "4711".

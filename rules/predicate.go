@@ -229,7 +229,10 @@ func (p *Predicate) eval(t *PredicateInput) (ref.Val, error) {
 // int or a uint if it fits, and any other that fits becomes a double. Values that no type can hold
 // become text as written, a number's digits or the content of a string's quotes. So different ids
 // stay different. A duplicate member of an object is an error: the sender may mean either.
-func ParseJSON(text []byte) (any, error) {
+func ParseJSON(text []byte) (any, error) { return parseJSON(text, parseNumber) }
+
+// parseJSON is ParseJSON with another conversion of numbers.
+func parseJSON(text []byte, number func(string) any) (any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	d := json.NewDecoder(bytes.NewReader(text))
 	var whole json.RawMessage
@@ -246,7 +249,7 @@ func ParseJSON(text []byte) (any, error) {
 	}
 	d = json.NewDecoder(bytes.NewReader(whole))
 	d.UseNumber()
-	return parseValue(d, whole)
+	return parseValue(d, whole, number)
 }
 
 // misread is the error of ParseJSON, with its place in the text in bytes.
@@ -256,7 +259,7 @@ type misread struct {
 }
 
 // parseValue parses the next value of d, which reads text.
-func parseValue(d *json.Decoder, text []byte) (any, error) {
+func parseValue(d *json.Decoder, text []byte, number func(string) any) (any, error) {
 	before := d.InputOffset()
 	token, err := d.Token()
 	if err != nil {
@@ -264,7 +267,7 @@ func parseValue(d *json.Decoder, text []byte) (any, error) {
 	}
 	switch token := token.(type) {
 	case json.Number:
-		return parseNumber(token.String()), nil
+		return number(token.String()), nil
 	case string:
 		if strings.ContainsRune(token, utf8.RuneError) { // it may replace an invalid character
 			written := bytes.TrimLeft(text[before:d.InputOffset()], " \t\r\n:,")
@@ -274,7 +277,7 @@ func parseValue(d *json.Decoder, text []byte) (any, error) {
 	case json.Delim:
 		list, members := []any{}, map[string]any{}
 		for d.More() {
-			v, err := parseValue(d, text)
+			v, err := parseValue(d, text, number)
 			if err != nil {
 				return nil, err
 			}
@@ -286,7 +289,7 @@ func parseValue(d *json.Decoder, text []byte) (any, error) {
 			if _, twice := members[name]; twice {
 				return nil, &misread{fmt.Errorf("it has %q twice in one object", oneLine(name)), d.InputOffset()}
 			}
-			if members[name], err = parseValue(d, text); err != nil {
+			if members[name], err = parseValue(d, text, number); err != nil {
 				return nil, err
 			}
 		}

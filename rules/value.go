@@ -130,7 +130,10 @@ func parse(kind, text string) (Value, error) {
 		if err != nil || strings.ContainsAny(text, "xX_pP") {
 			return nil, fmt.Errorf("%s is no double; write a number such as 0.5", quoted(text))
 		}
-		return positiveZero(types.Double(f)), nil
+		if f == 0 {
+			f = 0 // minus zero equals it
+		}
+		return types.Double(f), nil
 	case spec.TypeBool:
 		if text != "true" && text != "false" {
 			return nil, fmt.Errorf("%s is no bool; write true or false", quoted(text))
@@ -148,40 +151,41 @@ func parse(kind, text string) (Value, error) {
 	return types.String(text), nil
 }
 
-// positiveZero makes minus zero zero, which it equals.
-func positiveZero(f types.Double) types.Double {
-	if f == 0 {
-		return 0
-	}
-	return f
-}
-
-// jsonValue converts a value of ParseJSON. Errors name the value and the remedy.
-func jsonValue(kind string, from any) (Value, error) {
-	v := types.DefaultTypeAdapter.NativeToValue(from)
-	switch {
-	case v == types.NullValue:
+// jsonValue converts a value of parseJSON with numbers as written. Errors name the value and the remedy.
+func jsonValue(kind string, from any) (v Value, err error) {
+	switch val := from.(type) {
+	case nil:
 		return nil, nil
-	case kind == spec.TypeTimestamp && v.Type() == types.StringType && v != types.String(""):
-		return ParseValue(kind, from.(string))
-	case kind == spec.TypeDouble && (v.Type() == types.IntType || v.Type() == types.UintType):
-		v = v.ConvertToType(types.DoubleType)
-	}
-	wrong := v.Type().TypeName() != celTypes[kind].TypeName()
-	switch val := v.(type) {
-	case types.Double:
-		v = positiveZero(val)
-	case traits.Lister:
-		var list []string
-		for it := val.Iterator(); it.HasNext() == types.True; {
-			text, isText := it.Next().(types.String)
-			list, wrong = append(list, string(text)), wrong || !isText
+	case json.Number:
+		if kind == spec.TypeInt || kind == spec.TypeDouble {
+			return ParseValue(kind, val.String())
 		}
-		v = listOf(list)
+	case string:
+		switch {
+		case kind == spec.TypeString:
+			v = types.String(val)
+		case kind == spec.TypeTimestamp && val != "":
+			return ParseValue(kind, val)
+		}
+	case bool:
+		if kind == spec.TypeBool {
+			v = types.Bool(val)
+		}
+	case []any:
+		list := make([]string, len(val))
+		all := kind == spec.TypeStrings
+		for i := range val {
+			text, ok := val[i].(string)
+			list[i], all = text, all && ok
+		}
+		if all {
+			v = listOf(list)
+		}
 	}
-	err := check(v)
-	if wrong {
+	if v == nil {
 		err = fmt.Errorf("is no %s in JSON", kind)
+	} else {
+		err = check(v)
 	}
 	if err != nil {
 		written, _ := json.Marshal(from)

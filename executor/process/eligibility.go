@@ -39,8 +39,8 @@ type eligibility struct {
 	problem atomic.Pointer[status.Problem] // of the last decision; nil: it was taken
 }
 
-// newEligibility returns the rules that a generation declares, by the hash of their set.
-// Where users are found in the same place as before, what is open is used on.
+// newEligibility returns the rules that a generation declares, by the hash of their set. It shares the users
+// of before, which may be open, if both generations declare the same sources.
 func newEligibility(d spec.Sale, hash string, open OpenUsers, before *eligibility, counts func(rule, result string)) *eligibility {
 	e := &eligibility{
 		hash: hash, sale: &d, users: &userSource{declared: d, open: open}, counts: counts,

@@ -126,9 +126,9 @@ func (t *Ticket) ForRequester(a Answer) Answer {
 	return a
 }
 
-// MarkFromPeer records that a peer has forwarded the request under an id: if this process does not decide it, the peer
-// forwards it to another. Once superseded is true the peer has sent the request again, and this ticket is
-// refused if it is not decided yet. MarkFromPeer is called before the ticket is queued.
+// MarkFromPeer records that a peer has forwarded the request under an id: if this process does not decide it,
+// the peer forwards it to another. Once superseded is true the peer has sent the request again, and this
+// ticket is refused if it is not decided yet. MarkFromPeer is called before the ticket is queued.
 func (t *Ticket) MarkFromPeer(id uint64, superseded *atomic.Bool) {
 	t.ForwardID, t.fromPeer, t.superseded = id, true, superseded
 }
