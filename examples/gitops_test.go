@@ -70,7 +70,7 @@ func TestPipelinesApplyWhatWasPlanned(t *testing.T) {
 		s.branch("more", func() { s.set("film-night", "stock", "  stock: 110") })
 		expect(t, p.plan(1, "more"), 0)
 		comments := s.forge.bots(1)
-		if len(comments) != 1 || !strings.HasPrefix(comments[0].body, planMarker+"## Plan of `production`: 2 sales are new\n") || !strings.Contains(comments[0].body, "There are 110 units") {
+		if len(comments) != 1 || !strings.HasPrefix(comments[0].body, planMarker+"## Plan of `production`: 2 sales to create\n") || !strings.Contains(comments[0].body, "There are 110 units") {
 			t.Fatalf("the comments are %+v", comments)
 		}
 		if _, err := os.Stat(ledger); err == nil {

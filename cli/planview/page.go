@@ -140,11 +140,11 @@ func (g *Page) heading() string {
 	return what + ": " + cmp.Or(strings.Join(words, ", "), isUnchanged)
 }
 
-// What a plan does, as a participle.
+// What a plan does to a sale.
 const (
-	isNew       = "created"
-	isChanged   = "changed"
-	isDestroyed = "destroyed"
+	isNew       = "to create"
+	isChanged   = "to change"
+	isDestroyed = "to destroy"
 	isUnplanned = "without a plan"
 	isUnchanged = "no changes"
 )
