@@ -109,7 +109,7 @@ func TestPipelinesApplyWhatWasPlanned(t *testing.T) {
 		expect(t, p.merge(3, "most"), 5, `the sale has changed since the plan was made`, `ERROR: The plan is stale|::error::The plan is stale`, `Plan anew: `)
 		says(t, s.salectl("list", "-f", "sales"), `film-night +paused +1 +2 +120 `)
 		plan2, apply := p.anew()
-		expect(t, plan2, 0, `120. \| .130`)
+		expect(t, plan2, 0, `stock +120 -> 130`)
 		expect(t, apply, 0, `Applied generation 3 of film-night`)
 
 		// A commit that no request has planned.
@@ -122,7 +122,7 @@ func TestPipelinesApplyWhatWasPlanned(t *testing.T) {
 		// What cannot be planned is told in the comment, and fails.
 		s.branch("locks", func() { s.set("museum-day", "lockCount", "  lockCount: 3") })
 		expect(t, p.plan(4, "locks"), 3)
-		if comments := s.forge.bots(4); len(comments) != 1 || !strings.Contains(comments[0].body, "1 sale cannot be planned") {
+		if comments := s.forge.bots(4); len(comments) != 1 || !strings.Contains(comments[0].body, "1 sale without a plan") {
 			t.Errorf("the comments are %+v", comments)
 		}
 	})
