@@ -39,7 +39,7 @@ func TestTraceIsTheSameWorld(t *testing.T) {
 func TestFixedWorlds(t *testing.T) {
 	n := uint64(1500)
 	if testing.Short() {
-		n = 200
+		n = 50
 	}
 	run(t, 1, n)
 }

@@ -300,6 +300,9 @@ func TestMistakeInALongText(t *testing.T) {
 // What is made to be slow must not be, as far as 1 MiB goes: nothing may take
 // time by the square of a line's length, or of the number of documents.
 func TestHostileTextsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it loads files of the maximum size")
+	}
 	const bound = 2 * time.Minute // they take a second
 	fill := func(head, each, tail string) string {
 		return head + strings.Repeat(each, (MaxFileSize-len(head)-len(tail))/len(each)) + tail

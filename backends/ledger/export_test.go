@@ -194,6 +194,9 @@ func TestExportTamperedCommits(t *testing.T) {
 
 // TestExportTamperedAtEveryByte alters every letter and digit of an export.
 func TestExportTamperedAtEveryByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it alters each byte")
+	}
 	w, file := exported(t)
 	for at, lines := range alteredAt(file, 1) {
 		wantNoticed(t, w, fmt.Sprintf("is altered at %d", at.column), at.line, lines)
@@ -203,6 +206,9 @@ func TestExportTamperedAtEveryByte(t *testing.T) {
 // TestAuditOfAnyExport leaves out, repeats and swaps the lines of exports of all kinds of sales, and
 // alters each third of their letters. Their audit notices all but what it says that it cannot prove.
 func TestAuditOfAnyExport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it alters each third letter of many exports")
+	}
 	key := mustKey(t, 1)
 	payloads := func(key *units.Key, redact bool) []byte {
 		_, lines := payloadExport(t, key, func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {

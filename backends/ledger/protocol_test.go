@@ -22,7 +22,11 @@ const simLog = "00/0123456789abcdef/0"
 // store with every fault, in one loop that a seed decides. Its promises are
 // checked on the log itself.
 func TestProtocol(t *testing.T) {
-	for seed := range uint64(300) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 60
+	}
+	for seed := range seeds {
 		first := simulate(t, seed)
 		if seed < 20 {
 			if again := simulate(t, seed); again != first {

@@ -35,6 +35,9 @@ func (w *world) callsIn(d time.Duration) (all, most int) {
 
 // A hundred processes that share a thousand shards cost the lock nodes little.
 func TestCallsOfAHundredProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it simulates 100 processes with 1,024 keys")
+	}
 	for _, keys := range []int{8, 1024} {
 		w, _ := newSharedWorld(1, 3*time.Second, keys, ones64(5), ones64(100))
 		w.bare = true

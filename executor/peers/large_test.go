@@ -53,6 +53,9 @@ func sells(t *testing.T, e *executor.Executor, user string, quantity int64) {
 // TestManyShards has a process that owns 1,024 shards tell another of all: that passes requests on
 // for each of them. It is to own none, so that no shard moves meanwhile.
 func TestManyShards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it has the maximum number of shards")
+	}
 	dir := t.TempDir()
 	logs, node := open(t, dir)
 	declared := saletest.Declared("linked", 10*spec.MaxLockCount, spec.MaxLockCount, 10)
@@ -71,6 +74,9 @@ func TestManyShards(t *testing.T) {
 // TestScatteredTransfer has a process give another 2,000 units none of which lie side by side, for
 // two claims that wait for all of them.
 func TestScatteredTransfer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it moves thousands of ranges")
+	}
 	const scattered = 2000
 	dir := t.TempDir()
 	logs, node := open(t, dir)

@@ -78,6 +78,9 @@ func TestDestroyTellsOfEachStep(t *testing.T) {
 // An apply that is killed at any call, whatever becomes of that call, is
 // completed by the next one, and what was delayed does no harm.
 func TestApplyKilledAtEveryCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tries many orders of calls")
+	}
 	for name, test := range map[string]struct {
 		before func(*world)
 		want   spec.Sale
@@ -125,7 +128,11 @@ func TestApplyKilledAtEveryCall(t *testing.T) {
 // Two applies at once, with every fault that a store can have: units are dealt
 // once, and whoever is told of success was successful.
 func TestAppliesOverlap(t *testing.T) {
-	for seed := range uint64(400) {
+	seeds := uint64(400)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
 		w := newWorld(t)
 		if seed%2 == 1 {
 			w.mustApply(tickets(8))

@@ -73,6 +73,9 @@ func TestNodesAreCorrected(t *testing.T) {
 // comes before, the lists of the sale are those of the nodes declared last, and the sale is
 // known to be on every shard only when they are.
 func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tries many orders of calls")
+	}
 	named := false // an apply has said why it ends
 	for n := range 4 {
 		turned, pace := n%2 == 1, 1+n/2 // steps of the correction for each of the apply

@@ -184,6 +184,9 @@ func TestListsKilledAtEveryCall(t *testing.T) {
 // A node that restarts between any two calls keeps nobody from going on: one that
 // kept all loses nothing, and one that lost all gives no unit twice.
 func TestListsOnANodeThatRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tries many orders of calls")
+	}
 	for name, restart := range map[string]func(*memory.Lists){
 		"with all":     (*memory.Lists).Restart,
 		"with nothing": (*memory.Lists).RestartEmpty,
@@ -229,7 +232,11 @@ func TestListsOnANodeThatRestarts(t *testing.T) {
 // Commands run at once, on nodes whose calls fail, come late or are not answered.
 // Units are given once, and what buyers were told is kept.
 func TestListsUnderCommandsAtOnce(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		w, exported := newListWorld(t), new(sink)
 		if seed%3 > 0 {
 			w.mustApply(numbers(30))

@@ -266,6 +266,9 @@ func TestMachineLife(t *testing.T) {
 // A command that is killed at any call, whatever becomes of that call, is
 // completed by another one.
 func TestMachineKilledAtEveryCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tries many orders of calls")
+	}
 	for name, test := range map[string]struct {
 		before func(*world)
 		job    func(*sink) job

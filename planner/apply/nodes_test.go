@@ -739,6 +739,9 @@ func TestDestroyAgainSweepsNodes(t *testing.T) {
 // Wherever a destroy stands when another comes past it and deletes, it ends well:
 // there is only that left to do.
 func TestDestroyOvertakenAtEveryCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tries many orders of calls")
+	}
 	for name, killed := range map[string]func(*process) bool{
 		"by one that ends":               func(*process) bool { return false },
 		"by one that dies at its delete": func(p *process) bool { return p.x.sale.Sealed() != nil && p.asked%3 == 0 },

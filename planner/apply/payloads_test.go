@@ -585,6 +585,9 @@ func TestRowsOfUnits(t *testing.T) {
 
 // Rows are counted with those that earlier plans have added: no shard takes more of them.
 func TestTooManyRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it stores the largest payloads")
+	}
 	g := newPayloadSale(t, false)
 	declare := func(n int) spec.Sale {
 		var names, lines []string

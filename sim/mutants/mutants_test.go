@@ -136,6 +136,9 @@ func TestTable(t *testing.T) {
 
 // A bug is found by the test that its patch names: one that passes without it.
 func TestFoundByATest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds programs")
+	}
 	const module, code = "module copied\n\ngo 1.26\n", "package sum\n\nfunc sum(a, b int) int { return a + b }\n"
 	const tests = "package sum\n\nimport \"testing\"\n\n" +
 		"func TestSum(t *testing.T) {\n\tif got := sum(2, 3); got != 5 {\n\t\tt.Errorf(\"got %d\", got)\n\t}\n}\n\n" +

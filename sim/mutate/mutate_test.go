@@ -76,6 +76,9 @@ func TestOperators(t *testing.T) {
 // A mutant that no test comes by, one that a test comes by and does not notice,
 // one that it does, and one that goes on for ever; and what is noted.
 func TestTrial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds many programs")
+	}
 	const code = `package code
 
 func used(n int) int {
