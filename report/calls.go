@@ -8,6 +8,7 @@ import (
 
 	"salectl/executor/rehearse"
 	"salectl/report/threshold"
+	"salectl/spec"
 )
 
 // category is a kind of things counted by a chart.
@@ -59,7 +60,7 @@ func (p *Page) answers() (s section, ok bool) {
 				all[row[calls[i].Kind]].values[w.of(at)]++
 			}
 		}
-		says := fmt.Sprintf("%s over time, by what they said.%s", count(int64(len(calls)), "final answer", "final answers"), w.says)
+		says := fmt.Sprintf("%s over time, by what they said.%s", spec.Count(len(calls), "final answer"), w.says)
 		s.Figures = append(s.Figures, overTime("Answers over time", says, w.bins, all, "answers"))
 	}
 	return s, true
