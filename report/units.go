@@ -32,7 +32,7 @@ func (p *Page) units() (s section, ok bool) {
 		for i, c := range l.changes {
 			times[i] = l.since(c.us)
 		}
-		for _, w := range windows(times, maxBins) {
+		for _, w := range windows(times) {
 			s.Figures = append(s.Figures, l.unitsFigure(w, p.Audit.Stock))
 		}
 	}
@@ -40,7 +40,7 @@ func (p *Page) units() (s section, ok bool) {
 	for i, c := range l.claims {
 		times[i] = l.since(c.us)
 	}
-	for _, w := range windows(times, maxBins) {
+	for _, w := range windows(times) {
 		s.Figures = append(s.Figures, l.claimsFigure(w))
 	}
 	if l.resold > 0 {
