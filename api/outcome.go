@@ -117,9 +117,9 @@ func (row *Row) Problem() Problem {
 	return Problem{Type: OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome}
 }
 
-// askAgain is the detail if an earlier request with the same key may have reached another
+// askAgain ends the detail if an earlier request with the same key may have reached another
 // server, or this one before its restart.
-const askAgain = "An earlier request with the same Idempotency-Key may have been accepted: repeat the request with that key."
+const askAgain = " An earlier request with the same Idempotency-Key may have been accepted: repeat the request with that key."
 
 // outcomes is the only definition of the meaning of outcomes outside of the executor.
 var outcomes = [...]Row{

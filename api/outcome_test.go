@@ -60,6 +60,8 @@ func TestEachOutcomeHasItsRow(t *testing.T) {
 	}
 }
 
+var joined = regexp.MustCompile(`[.:;,][A-Za-z]`)
+
 // A row does not contradict itself.
 func TestRowsMakeSense(t *testing.T) {
 	for _, row := range Outcomes() {
@@ -69,6 +71,8 @@ func TestRowsMakeSense(t *testing.T) {
 			t.Errorf("%q is accepted with status %d and exit code %d", row.Outcome, row.Status, row.Exit)
 		case row.Outcome.Accepted() == (row.Title != "" && row.Detail != ""):
 			t.Errorf("%q has the problem %q: %q", row.Outcome, row.Title, row.Detail)
+		case joined.MatchString(row.Detail):
+			t.Errorf("%q lacks a blank between two sentences: %q", row.Outcome, row.Detail)
 		case (row.Retry == Again) != asksBack || (row.Retry == Again) != (row.Exit == ExitTimeout):
 			t.Errorf("%q is to be asked %v, with status %d and exit code %d", row.Outcome, row.Retry, row.Status, row.Exit)
 		case row.Retry != Final && row.RetryAfter == 0:

@@ -116,11 +116,3 @@ func ofAsked(asked int64) string {
 	}
 	return fmt.Sprintf(" (%d asked)", asked)
 }
-
-// timeText formats a time as servers do; "" for the zero time.
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
-}

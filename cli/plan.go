@@ -66,7 +66,7 @@ func (p *program) plan(ctx context.Context, o planOptions) error {
 	page := &planview.Page{Title: o.title, How: o.showsAll()}
 	err := p.planSales(ctx, o, page)
 	if o.markdown {
-		fmt.Fprint(p.out, page.Text(planview.MostCharacters))
+		fmt.Fprint(p.out, page.Text())
 	}
 	return err
 }

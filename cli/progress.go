@@ -107,10 +107,9 @@ func (p *program) watchRead(ctx context.Context, logs ledger.Logs, sale, what st
 		return logs, nothing // the read of the sale reports why
 	}
 	w := &watchedLogs{Logs: logs, shards: map[string]bool{}}
-	var shards []string
-	for i := range log.Shards() {
-		shards = append(shards, spec.ShardLog(log.UID(), i, log.Shards()))
-		w.shards[shards[i]] = true
+	shards := log.ShardLogs()
+	for _, name := range shards {
+		w.shards[name] = true
 	}
 	heads, err := logs.Heads(ctx, shards)
 	if err != nil {

@@ -143,7 +143,7 @@ func (p *program) await(ctx, bounded context.Context, store *backends.Store, sal
 	for {
 		status, err := p.readStatus(ctx, bounded, store, sale.Name, a, o)
 		if status != nil {
-			last, status.ReadAt, status.Labels = status, timeText(time.Now()), sale.Labels
+			last, status.ReadAt, status.Labels = status, planner.TimeText(time.Now()), sale.Labels
 		}
 		switch {
 		case err == nil && (o.waitFor == "" || last.is(o.waitFor)):
@@ -196,7 +196,7 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 	case what == soldOut:
 		return soldText(s.Status)
 	case s.Phase == ledger.PhaseScheduled:
-		return "it opens at " + timeText(s.OpensAt)
+		return "it opens at " + planner.TimeText(s.OpensAt)
 	case s.Phase == ledger.PhasePaused && what != ledger.PhasePaused:
 		return p.withFlags("'salectl resume' opens it", sale)
 	case s.Phase == ledger.PhasePlanned:
@@ -204,7 +204,7 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 	case s.Phase == ledger.PhaseStalled:
 		return strings.Join(s.Health.Reasons, "; ")
 	case what == ledger.PhaseEnded && !s.ClosesAt.IsZero():
-		return "it closes at " + timeText(s.ClosesAt)
+		return "it closes at " + planner.TimeText(s.ClosesAt)
 	}
 	return ""
 }

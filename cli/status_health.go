@@ -6,6 +6,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/planner"
 )
 
 // saleHealth reports whether a sale does what its phase promises, as far as status can see.
@@ -86,7 +87,7 @@ func (s *saleStatus) problems() (all []string) {
 			text += fmt.Sprintf(": %s %s", p.Subject, p.Where)
 		}
 		if !p.Since.IsZero() {
-			text += ", since " + timeText(p.Since)
+			text += ", since " + planner.TimeText(p.Since)
 		}
 		text += because(p.Error)
 		if p.Remedy != "" {

@@ -102,7 +102,7 @@ func TestStatusView(t *testing.T) {
 	var asJSON current.Status
 	c = newCapture()
 	c.emit(s)
-	if err := json.Unmarshal(c.out.Bytes(), &asJSON); err != nil || timeText(asJSON.Nodes[1].Server.Since) != "2026-11-11T11:58:03.5Z" ||
+	if err := json.Unmarshal(c.out.Bytes(), &asJSON); err != nil || planner.TimeText(asJSON.Nodes[1].Server.Since) != "2026-11-11T11:58:03.5Z" ||
 		asJSON.Shards[2].Server.Error != "no answer" || asJSON.Server.Address != address || asJSON.Majority != 2 {
 		t.Errorf("%v: %s", err, &c.out)
 	}

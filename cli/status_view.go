@@ -39,7 +39,7 @@ func (p *program) statusText(s *saleStatus, all bool) {
 		p.shardsText(s, c, fold)
 		p.listsText(s.Status, fold)
 		if fold {
-			terminal.ListsAll(p.out, c, "shard")
+			terminal.ListsAll(p.out, c)
 		}
 		fmt.Fprintln(p.out)
 	}

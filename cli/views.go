@@ -9,6 +9,7 @@ import (
 
 	"salectl/cli/terminal"
 	"salectl/executor/rehearse"
+	"salectl/planner"
 	"salectl/report/threshold"
 	"salectl/rules"
 )
@@ -40,7 +41,7 @@ func (p *program) view(name string, data any) {
 		},
 		"sold":      soldText,
 		"threshold": func(t threshold.Result) string { return thresholdText(c, t) },
-		"time":      timeText, "units": unitList,
+		"time":      planner.TimeText, "units": unitList,
 	}).Parse(viewsText))
 	p.gap()
 	if err := views.ExecuteTemplate(p.out, name, data); err != nil && p.out.Err == nil {

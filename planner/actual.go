@@ -89,15 +89,6 @@ func (a *Actual) Damaged() (shard int, is bool) {
 	return shard, shard >= 0
 }
 
-// ShardLogs returns the names of the logs of the present run.
-func ShardLogs(sale *ledger.Sale) []string {
-	logs := make([]string, sale.Shards())
-	for i := range logs {
-		logs[i] = spec.ShardLog(sale.UID(), i, len(logs))
-	}
-	return logs
-}
-
 // NewShardActual returns the actual state of a shard by the stored head of its log; nil: it has none.
 func NewShardActual(stored []byte) ShardActual {
 	if stored == nil {

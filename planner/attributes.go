@@ -50,7 +50,7 @@ func (a *Attributes) list() (fields []Field) {
 	a = cmp.Or(a, new(Attributes))
 	show := func(name, text string) { fields = append(fields, Field{Name: name, After: text}) }
 	sale := cmp.Or(a.Sale, new(spec.Sale))
-	spec.Each("", sale, func(path, text string) {
+	spec.Each(sale, func(path, text string) {
 		name := strings.TrimPrefix(strings.TrimPrefix(path, "metadata."), "spec.")
 		switch {
 		case name == "name", strings.HasSuffix(name, "].name"), name == "phase":

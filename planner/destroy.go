@@ -109,7 +109,7 @@ func HoldTimes(shards []*ledger.State) (first, last int64, n int) {
 
 // holds adds a warning that states how a destroy treats holds.
 func (p *Plan) holds(actual *Actual, ends *Ends) {
-	held, last := unitsAre(ends.Held)+" held for payments", int64(0)
+	held, last := spec.Subject(ends.Held, "unit", "is", "are")+" held for payments", int64(0)
 	if is := actual.Ledger; is != nil && is.Err == nil {
 		_, last, _ = HoldTimes(is.Shards)
 	}
@@ -124,13 +124,6 @@ func (p *Plan) holds(actual *Actual, ends *Ends) {
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released, at the latest at %s unless some are extended; --cancel-holds cancels them instead",
 			held, ends.HeldUntil)
 	}
-}
-
-func unitsAre(n int64) string {
-	if n == 1 {
-		return "1 unit is"
-	}
-	return fmt.Sprintf("%d units are", n)
 }
 
 // ends returns the units of all heads.

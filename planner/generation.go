@@ -98,7 +98,7 @@ func ListAddress(i int) string { return fmt.Sprintf("list/%d", i) }
 // TableAddress returns the address of the ledger's table in plans.
 func TableAddress(name string) string { return "table/" + name }
 
-// TimeText returns a time as plans show it: RFC 3339, UTC; "" for the zero time.
+// TimeText returns a time as plans and answers show it: RFC 3339, UTC; "" for the zero time.
 func TimeText(t time.Time) string {
 	if t.IsZero() {
 		return ""

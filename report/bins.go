@@ -126,11 +126,11 @@ type window struct {
 }
 
 // windows returns the time ranges for charts of events at sorted times: the whole time,
-// preceded by the rush if a chart of the whole hides that, each in at most n bins.
-func windows(times []time.Duration, n int) (all []window) {
-	whole := window{binsFor(times[len(times)-1], n), ""}
+// preceded by the rush if a chart of the whole hides that, each in at most maxBins bins.
+func windows(times []time.Duration) (all []window) {
+	whole := window{binsFor(times[len(times)-1], maxBins), ""}
 	if end, ok := rushOf(times); ok {
-		return whole.behind(window{binsFor(end, n), fmt.Sprintf(" The rush: the first %.0f%% of them.", 100*rushShare)})
+		return whole.behind(window{binsFor(end, maxBins), fmt.Sprintf(" The rush: the first %.0f%% of them.", 100*rushShare)})
 	}
 	return []window{whole}
 }

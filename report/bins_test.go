@@ -63,10 +63,10 @@ func TestTheRushIsShown(t *testing.T) {
 	for i := range 1000 {
 		times = append(times, time.Duration(i)*2*time.Millisecond)
 	}
-	if all := windows(times, maxBins); len(all) != 1 || all[0].n != 100 {
+	if all := windows(times); len(all) != 1 || all[0].n != 100 {
 		t.Errorf("two seconds: %+v", all)
 	}
-	all := windows(append(times, 2*time.Hour), maxBins)
+	all := windows(append(times, 2*time.Hour))
 	if len(all) != 2 || all[0].width != 20*time.Millisecond || all[1].width != time.Minute {
 		t.Errorf("two seconds, and one claim two hours later: %+v", all)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"salectl/executor/rehearse"
 	"salectl/report/threshold"
+	"salectl/spec"
 )
 
 // category is a kind of things counted by a chart.
@@ -52,14 +53,14 @@ func (p *Page) answers() (s section, ok bool) {
 		times[i] = calls[i].Ended
 	}
 	slices.Sort(times)
-	for _, w := range callWindows(calls, times, maxBins) {
+	for _, w := range callWindows(calls, times) {
 		all, row := seriesOf(calls, kinds, func(c rehearse.Call) rehearse.Kind { return c.Kind }, w.n)
 		for i := range calls {
 			if at := calls[i].Ended; w.covers(at) {
 				all[row[calls[i].Kind]].values[w.of(at)]++
 			}
 		}
-		says := fmt.Sprintf("%s over time, by what they said.%s", count(int64(len(calls)), "final answer", "final answers"), w.says)
+		says := fmt.Sprintf("%s over time, by what they said.%s", spec.Count(len(calls), "final answer"), w.says)
 		s.Figures = append(s.Figures, overTime("Answers over time", says, w.bins, all, "answers"))
 	}
 	return s, true
@@ -67,18 +68,18 @@ func (p *Page) answers() (s section, ok bool) {
 
 // callWindows returns the windows for the answers to the crowd. A sale may be over in a small
 // part of the time in which the crowd is told so; then the sale itself is shown first.
-func callWindows(calls []rehearse.Call, times []time.Duration, n int) []window {
+func callWindows(calls []rehearse.Call, times []time.Duration) []window {
 	last := time.Duration(0)
 	for i := range calls {
 		if calls[i].Kind == rehearse.Given {
 			last = max(last, calls[i].Ended)
 		}
 	}
-	whole := binsFor(times[len(times)-1], n)
+	whole := binsFor(times[len(times)-1], maxBins)
 	if last == 0 || last > whole.end()/2 {
-		return windows(times, n)
+		return windows(times)
 	}
-	return window{whole, ""}.behind(window{binsFor(last, n), " The time until the last units were given."})
+	return window{whole, ""}.behind(window{binsFor(last, maxBins), " The time until the last units were given."})
 }
 
 // outcomesTable returns the frequency and latency of each outcome.
@@ -128,7 +129,7 @@ func (p *Page) latency() (s section, ok bool) {
 	l := p.Rehearsal.LatencyMs
 	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",
 		threshold.Milliseconds(l.P50), threshold.Milliseconds(l.P99), threshold.Milliseconds(l.P999), threshold.Milliseconds(l.Max))}
-	for _, w := range callWindows(p.Rehearsal.Calls(), times, maxBins) {
+	for _, w := range callWindows(p.Rehearsal.Calls(), times) {
 		// Few answers have no meaningful percentiles, so they get wider bins.
 		const enough, least = 50, 20
 		within, _ := slices.BinarySearch(times, w.end()+1)

@@ -20,10 +20,10 @@ func TestOvertakenRequestsAreToldByTheirAnswer(t *testing.T) {
 			"No buyer got sold_out while a later request for at least as many units was accepted.",
 			[]string{"sold_out, which is final|0|0|0s|0", "none_now, which may be repeated|1,300|7|12.5ms|2"}},
 		"both": {rehearse.Fairness{SoldOut: rehearse.Inversions{Inversions: 1, Overtaken: 3, LargestMs: 4}, NoneNow: noneNow},
-			"3 requests were sold_out although a later request for at least as many units was accepted.",
+			"3 requests got sold_out although a later request for at least as many units was accepted.",
 			[]string{"sold_out, which is final|3|1|4ms|0", "none_now, which may be repeated|1,300|7|12.5ms|2"}},
 		"paid": {rehearse.Fairness{SoldOut: rehearse.Inversions{Inversions: 1, Overtaken: 1, LargestMs: 4}},
-			"1 request was sold_out although a later request for at least as many units was accepted.",
+			"1 request got sold_out although a later request for at least as many units was accepted.",
 			[]string{"sold_out, which is final|1|1|4ms|0"}},
 	} {
 		p := sample(t)

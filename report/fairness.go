@@ -8,6 +8,7 @@ import (
 
 	"salectl/executor/rehearse"
 	"salectl/report/threshold"
+	"salectl/spec"
 )
 
 // fairness returns whether early buyers were served.
@@ -19,7 +20,7 @@ func (p *Page) fairness() (s section, ok bool) {
 	f := p.Rehearsal.Fairness
 	turnedAway := "No buyer got sold_out while a later request for at least as many units was accepted."
 	if n := f.SoldOut.Overtaken; n > 0 {
-		turnedAway = fmt.Sprintf("%s sold_out although a later request for at least as many units was accepted.", was(int64(n), "request"))
+		turnedAway = fmt.Sprintf("%s got sold_out although a later request for at least as many units was accepted.", spec.Count(n, "request"))
 	}
 	s.Says = []string{turnedAway, "A request was overtaken if it was refused for lack of units while a later claim for at least as many units was accepted: such a claim is an inversion. Concurrent requests may be served in either order."}
 	t := newTable("Overtaken requests by their answer", "answer", ">overtaken", ">inversions", ">later by at most", ">after the answer")
@@ -65,7 +66,7 @@ func arrivals(calls []rehearse.Call) figure {
 	got := slices.Clone(kinds)
 	got[0].name = "got units"
 	return byTenth("Buyers by arrival", "buyers", fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best that each was told.",
-		count(int64(len(all)), "buyer", "buyers")), all, got, func(a arrival) rehearse.Kind { return a.kind })
+		spec.Count(len(all), "buyer")), all, got, func(a arrival) rehearse.Kind { return a.kind })
 }
 
 // tenths divides a list into ten parts as equal as possible, or into its elements if they are
@@ -123,7 +124,7 @@ func (p *Page) packetFairness() (s section, ok bool) {
 	f := barChart{
 		title: "Amounts by the order of the claims", what: "mean amount of a packet in " + l.red.Currency + ", by tenth of the claims", in: &in,
 		says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. The amounts are fixed before the sale, so early buyers are sure of a packet, but not of a larger one: the parts differ only by chance.",
-			count(int64(len(l.claims)), "packet", "packets"), l.red.Format(all), l.red.Currency),
+			spec.Count(len(l.claims), "packet"), l.red.Format(all), l.red.Currency),
 		limit: level{float64(all), "dashed: the mean of all, " + l.red.Format(all)}, names: names, all: []series{mean},
 	}.figure()
 	f.Table = t

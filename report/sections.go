@@ -29,9 +29,9 @@ func (p *Page) users() (s section, ok bool) {
 		return s, false
 	}
 	s = section{ID: "users", Title: "Who has the units"}
-	s.Says = []string{fmt.Sprintf("%s, and at most %s each may have.", count(with, "user has units", "users have units"), spec.Count(l.Settings.GetPerUserLimit(), "unit"))}
+	s.Says = []string{fmt.Sprintf("%s units, and at most %s each may have.", spec.Subject(with, "user", "has", "have"), spec.Count(l.Settings.GetPerUserLimit(), "unit"))}
 	if l.spread[0] > 0 {
-		s.Says[0] += fmt.Sprintf(" %s and no units, or none any more.", count(l.spread[0], "user has claims", "users have claims"))
+		s.Says[0] += fmt.Sprintf(" %s claims and no units, or none any more.", spec.Subject(l.spread[0], "user", "has", "have"))
 	}
 	many := slices.Sorted(maps.Keys(l.spread))
 	if many[0] == 0 {
@@ -111,7 +111,7 @@ func (p *Page) shards() section {
 	f.Table = t
 	s := section{ID: "shards", Title: "Shards", Figures: []figure{f}}
 	if n := p.Audit.InFlight; n > 0 {
-		s.Notes = []string{fmt.Sprintf("%s in transfer between shards.", are(n))}
+		s.Notes = []string{fmt.Sprintf("%s in transfer between shards.", spec.Subject(n, "unit", "is", "are"))}
 	}
 	return s
 }

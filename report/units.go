@@ -32,7 +32,7 @@ func (p *Page) units() (s section, ok bool) {
 		for i, c := range l.changes {
 			times[i] = l.since(c.us)
 		}
-		for _, w := range windows(times, maxBins) {
+		for _, w := range windows(times) {
 			s.Figures = append(s.Figures, l.unitsFigure(w, p.Audit.Stock))
 		}
 	}
@@ -40,11 +40,11 @@ func (p *Page) units() (s section, ok bool) {
 	for i, c := range l.claims {
 		times[i] = l.since(c.us)
 	}
-	for _, w := range windows(times, maxBins) {
+	for _, w := range windows(times) {
 		s.Figures = append(s.Figures, l.claimsFigure(w))
 	}
 	if l.resold > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%s sold after the hold had expired: the units count as held until then, and as sold from the payment on.", was(l.resold, "claim")))
+		s.Notes = append(s.Notes, fmt.Sprintf("%s sold after the hold had expired: the units count as held until then, and as sold from the payment on.", spec.Subject(l.resold, "claim", "was", "were")))
 	}
 	return s, true
 }
@@ -94,7 +94,7 @@ func (l *Ledger) soldSays(stock int64) string {
 		}
 		return 0
 	}
-	words := fmt.Sprintf("%s of %s sold, half of these within %v", spec.Grouped(sold), was(stock, "unit"), at((peak+1)/2))
+	words := fmt.Sprintf("%s of %s sold, half of these within %v", spec.Grouped(sold), spec.Subject(stock, "unit", "was", "were"), at((peak+1)/2))
 	if peak == sold {
 		words += fmt.Sprintf(" and the last after %v", at(peak))
 	} else {

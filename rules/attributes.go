@@ -84,20 +84,19 @@ func (s *Schema) Unknown(id string) Attributes {
 func (s *Schema) Unreadable(id string, err error) Attributes {
 	a := s.Unknown(id)
 	a.of.err = err
-	a.of.digest = sha256.Sum256(append(a.of.canonical(nil), "unreadable"...))
+	a.of.digest = sha256.Sum256(append(a.of.canonical(), "unreadable"...))
 	return a
 }
 
 func (s *Schema) user(id string, known bool, values []Value) Attributes {
 	r := &record{schema: s, id: id, boxed: types.String(id), known: known, values: values}
-	r.digest = sha256.Sum256(r.canonical(nil))
+	r.digest = sha256.Sum256(r.canonical())
 	return Attributes{r}
 }
 
-// canonical appends the id, whether the user is known, and the name, type and value of each attribute.
-func (r *record) canonical(b []byte) []byte {
-	b = append(b, "salectl.attributes.v1\x00"...)
-	b = canonical(appendText(b, r.id), types.Bool(r.known))
+// canonical returns the id, whether the user is known, and the name, type and value of each attribute.
+func (r *record) canonical() []byte {
+	b := canonical(appendText([]byte("salectl.attributes.v1\x00"), r.id), types.Bool(r.known))
 	for i, a := range r.schema.attributes {
 		b = canonical(appendText(appendText(b, a.Name), a.Type), r.values[i])
 	}

@@ -13,6 +13,14 @@ func Count[N int | int64 | uint64](n N, noun string) string {
 	return Grouped(n) + " " + noun + "s"
 }
 
+// Subject is Count with a verb for one and for several: "1 unit is", "2 units are".
+func Subject[N int | int64 | uint64](n N, noun, one, several string) string {
+	if n != 1 {
+		one = several
+	}
+	return Count(n, noun) + " " + one
+}
+
 // mostRanges is the maximum number of ranges in the result of Numbers.
 const mostRanges = 10
 

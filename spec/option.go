@@ -344,10 +344,10 @@ func (b *block) each(path string, v reflect.Value, f func(path string, o *option
 }
 
 // Each calls show with the path and the text of every option of a block that ledgers store, such
-// as a *Payment, in the order of a document. Path is that of the block. The text is as in a
+// as a *Payment, in the order of a document. Paths are relative to the block. The text is as in a
 // document, in one line; "" if the option is absent.
-func Each[Block any](path string, of *Block, show func(path, text string)) {
-	blockOf(reflect.TypeFor[Block]()).each(path, reflect.ValueOf(of).Elem(), func(path string, o *option, v reflect.Value) {
+func Each[Block any](of *Block, show func(path, text string)) {
+	blockOf(reflect.TypeFor[Block]()).each("", reflect.ValueOf(of).Elem(), func(path string, o *option, v reflect.Value) {
 		switch {
 		case !o.stored:
 		case !v.IsValid() || v.IsZero() && o.least != "0" && o.least != "0s":

@@ -27,7 +27,7 @@ type Payment struct {
 // String formats the options in one line, by the keys of a sale file.
 func (p Payment) String() string {
 	var words []string
-	Each("", &p, func(name, text string) {
+	Each(&p, func(name, text string) {
 		if text != "" {
 			words = append(words, name+" "+text)
 		}

@@ -99,7 +99,7 @@ type About struct {
 
 // Each calls show with the key and the text of every option that is there.
 func (a About) Each(show func(key, text string)) {
-	Each("", &a, func(path, text string) {
+	Each(&a, func(path, text string) {
 		if text != "" {
 			show(strings.TrimPrefix(path, "metadata."), text)
 		}

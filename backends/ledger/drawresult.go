@@ -75,10 +75,7 @@ func ReadDrawHeads(ctx context.Context, logs Logs, sale *Sale) ([]Totals, error)
 	if sale.Draw() == nil {
 		return nil, nil
 	}
-	names := make([]string, sale.Shards())
-	for i := range names {
-		names[i] = spec.ShardLog(sale.UID(), i, len(names))
-	}
+	names := sale.ShardLogs()
 	stored, err := logs.Heads(ctx, names)
 	if err != nil {
 		return nil, fmt.Errorf("reading the heads of the shards: %w", err)

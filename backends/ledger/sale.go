@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
 // Sale is the fold of a sale's own log and nothing else: the generations of the present run
@@ -180,6 +181,15 @@ func (s *Sale) Shards() int {
 		return 0
 	}
 	return len(s.generations[0].GetShards())
+}
+
+// ShardLogs returns the names of the logs of the shards of the present run.
+func (s *Sale) ShardLogs() []string {
+	logs := make([]string, s.Shards())
+	for i := range logs {
+		logs[i] = spec.ShardLog(s.UID(), i, len(logs))
+	}
+	return logs
 }
 
 // ShardGeneration returns the op by which the log of a shard records a generation.

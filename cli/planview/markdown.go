@@ -11,9 +11,9 @@ import (
 	"salectl/spec"
 )
 
-// MostCharacters is the maximum length of a comment in UTF-16 units, the largest of all ways to
+// mostCharacters is the maximum length of a comment in UTF-16 units, the largest of all ways to
 // count characters. GitHub accepts 65,536; the rest is for additions of a pipeline.
-const MostCharacters = 65_000
+const mostCharacters = 65_000
 
 // mostValue and mostLine are the numbers of characters shown of one value, and of one line.
 const (
@@ -63,7 +63,7 @@ func mdCode(text string) string {
 		}
 		return "<code>" + b.String() + "</code>"
 	}
-	fence := strings.Repeat("`", longestRun(text, '`')+1)
+	fence := strings.Repeat("`", longestRun(text)+1)
 	if text[0] == '`' || text[len(text)-1] == '`' {
 		text = " " + text + " "
 	}
@@ -74,15 +74,16 @@ func mdCode(text string) string {
 func mdFence(lines []string) string {
 	longest := 2
 	for _, line := range lines {
-		longest = max(longest, longestRun(line, '`'))
+		longest = max(longest, longestRun(line))
 	}
 	return strings.Repeat("`", longest+1)
 }
 
-func longestRun(text string, of rune) (longest int) {
+// longestRun returns the length of the longest run of backquotes.
+func longestRun(text string) (longest int) {
 	run := 0
 	for _, r := range text {
-		if run++; r != of {
+		if run++; r != '`' {
 			run = 0
 		}
 		longest = max(longest, run)
@@ -122,10 +123,10 @@ type mdSection struct {
 	text string
 }
 
-// mdPage joins head, sections and foot to a page of at most most characters. write writes the
+// mdPage joins head, sections and foot to a page of at most mostCharacters. write writes the
 // sections with lists of at most so many lines; the longest lists that fit are taken. If even the
 // shortest do not, the last sections are omitted. how is the command that prints all.
-func mdPage(head string, write func(lines int) []mdSection, foot string, most int, how string) string {
+func mdPage(head string, write func(lines int) []mdSection, foot, how string) string {
 	var sections []mdSection
 	for _, lines := range []int{math.MaxInt, 400, mdFew, 0} {
 		sections = write(lines)
@@ -137,11 +138,11 @@ func mdPage(head string, write func(lines int) []mdSection, foot string, most in
 		if page.WriteString(foot); lines < math.MaxInt {
 			page.WriteString(mdShortened(nil, how))
 		}
-		if mdLength(page.String()) <= most {
+		if mdLength(page.String()) <= mostCharacters {
 			return page.String()
 		}
 	}
-	text, room := head, most-mdLength(head)-mdLength(foot)-mdTail
+	text, room := head, mostCharacters-mdLength(head)-mdLength(foot)-mdTail
 	for i, s := range sections {
 		if room -= mdLength(s.text); room < 0 {
 			return text + foot + mdShortened(sections[i:], how)

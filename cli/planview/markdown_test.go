@@ -31,7 +31,7 @@ func TestMarkdownWithoutAttributes(t *testing.T) {
 	for _, action := range []string{planner.Create, planner.Update, planner.Delete} {
 		plan := &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Actions: []planner.Action{{Address: "sale/tickets", Action: action}}}
 		g := &Page{How: "salectl plan", Parts: []Part{{Sale: spec.Sale{Name: "tickets"}, Plan: plan}}}
-		if text := g.Text(MostCharacters); !strings.Contains(text, "sale/tickets") {
+		if text := g.Text(); !strings.Contains(text, "sale/tickets") {
 			t.Errorf("%s: %s", action, text)
 		}
 	}
@@ -69,8 +69,8 @@ func TestMarkdownIsCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &Page{How: "salectl plan", Parts: test.parts, Troubles: test.wrong}
-			text := g.Text(MostCharacters)
-			if n := mdLength(text); n > MostCharacters {
+			text := g.Text()
+			if n := mdLength(text); n > mostCharacters {
 				t.Errorf("the page has %d characters", n)
 			}
 			if !strings.HasPrefix(text, g.marker()) {

@@ -74,8 +74,8 @@ func executed(name string, data any) string {
 	return b.String()
 }
 
-// Text returns the page, of at most most characters.
-func (g *Page) Text(most int) string {
+// Text returns the page, of at most mostCharacters.
+func (g *Page) Text() string {
 	foot := ""
 	if g.Changes() {
 		foot = "Claims do not affect a plan. Any other change of a sale makes its plan stale: apply and destroy then refuse it with exit code 5 and change nothing.\n"
@@ -84,7 +84,7 @@ func (g *Page) Text(most int) string {
 	if len(how) > mdTail/4 {
 		how = "The command without `--markdown`"
 	}
-	return mdPage(g.marker()+"## "+g.heading()+"\n\n", g.sections, foot, most, how)
+	return mdPage(g.marker()+"## "+g.heading()+"\n\n", g.sections, foot, how)
 }
 
 // sections returns the sections of the page, with lists of at most lines lines.

@@ -57,7 +57,7 @@ func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all
 		writeGroup(w, actionMark(c, group[0]), group, reason, widest)
 	}
 	if folds {
-		terminal.ListsAll(w, c, "shard")
+		terminal.ListsAll(w, c)
 	}
 }
 

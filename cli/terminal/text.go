@@ -82,10 +82,8 @@ func Printable(text string) string {
 // --all is given.
 const FoldBeyond = 20
 
-// ListsAll prints how to list folded items.
-func ListsAll(w io.Writer, c Palette, what string) {
-	fmt.Fprintf(w, "  %s\n", c.Dim(fmt.Sprintf("--all lists every %s", what)))
-}
+// ListsAll prints how to list folded shards.
+func ListsAll(w io.Writer, c Palette) { fmt.Fprintf(w, "  %s\n", c.Dim("--all lists every shard")) }
 
 // WriteSome prints a line with a mark for each text, at most FoldBeyond lines unless all is
 // set.

@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/draw"
+	"salectl/spec"
 )
 
 // The judge of a draw. Entries are accepted like claims, but without units (accept). The answers
@@ -111,7 +112,7 @@ func (j *judge) allTold(w *drawn) {
 	reported := w.awards()
 	if w.missing {
 		j.violated("%s told of an award, and nothing more happened: the server says that %s sold and %s held",
-			subject(reported, "buyer", "was", "were"), subject(w.sale.Sold, "unit", "is", "are"), subject(w.sale.Held, "unit", "is", "are"))
+			spec.Subject(reported, "buyer", "was", "were"), spec.Subject(w.sale.Sold, "unit", "is", "are"), spec.Subject(w.sale.Held, "unit", "is", "are"))
 		return
 	}
 	waiting := 0
@@ -121,7 +122,7 @@ func (j *judge) allTold(w *drawn) {
 		}
 	}
 	if left := len(w.ranks) - reported; waiting != left && !j.unresolved {
-		j.violated("%s told that they may still win, and the ranks left are %d", subject(waiting, "buyer", "was", "were"), left)
+		j.violated("%s told that they may still win, and the ranks left are %d", spec.Subject(waiting, "buyer", "was", "were"), left)
 	}
 }
 
@@ -193,7 +194,7 @@ func (j *judge) verified(v *draw.Report, won int) {
 	case !v.Revealed:
 		j.violated("the draw: it is not revealed")
 	case v.Waiting > 0:
-		j.violated("the draw: %s still to be awarded", subject(v.Waiting, "unit", "is", "are"))
+		j.violated("the draw: %s still to be awarded", spec.Subject(v.Waiting, "unit", "is", "are"))
 	case v.Awarded != int64(won):
 		j.violated("the draw: %d entries are awarded a unit, and in the ledger %d are", v.Awarded, won)
 	}

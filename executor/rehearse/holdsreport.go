@@ -40,7 +40,7 @@ type Payment struct {
 // leftOver checks that no unit stayed held, and that the buyers of returned units got them.
 func (j *judge) leftOver(records []record, left leftOver) {
 	if left.stuck > 0 {
-		j.violated("%s held although every hold is over", subject(left.stuck, "unit", "is", "are"))
+		j.violated("%s held although every hold is over", spec.Subject(left.stuck, "unit", "is", "are"))
 	}
 	if j.unresolved {
 		return // the number of returned units is unknown

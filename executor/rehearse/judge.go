@@ -241,11 +241,3 @@ func (j *judge) ruled(r *record) {
 		j.violated("%s of %s was answered %d %s by rule %q, expected rule %q", r.key, r.user, r.status, r.Outcome, r.rule, before)
 	}
 }
-
-// subject formats a number of things as the subject of a sentence.
-func subject[N int | int64](n N, noun, is, are string) string {
-	if n != 1 {
-		is = are
-	}
-	return spec.Count(n, noun) + " " + is
-}

@@ -155,7 +155,7 @@ func TestDestroyEndsWhatWasReceived(t *testing.T) {
 					continue
 				}
 				ends++
-				from := slices.Index(planner.ShardLogs(w.actual().Sale), requestOf(k).Log)
+				from := slices.Index(w.actual().Sale.ShardLogs(), requestOf(k).Log)
 				s := ledger.NewState(spec.ShardLog(p.x.plan.UID, int(ack.GetTo()), 3))
 				if _, err := ledger.Load(t.Context(), w.store.Handle(nil), spec.ShardLog(p.x.plan.UID, int(ack.GetTo()), 3), s); err != nil {
 					t.Fatal(err)

@@ -291,7 +291,7 @@ func (t *teardown) erase() {
 // head: that read may lag.
 func (t *teardown) eraseShards() {
 	t.x.begin("deleting the shards' logs")
-	logs := planner.ShardLogs(t.x.sale)
+	logs := t.x.sale.ShardLogs()
 	heads := t.x.core.ReadHeads(logs)
 	t.x.core.Changed = t.x.core.Changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
 	slots := t.x.sale.Sealed().GetSlots()
@@ -345,7 +345,7 @@ func (t *teardown) eraseLate() {
 		}
 		t.x.core.Changed = true
 		t.x.core.Each(len(left), func(j int) {
-			t.x.core.DeleteLog(planner.ShardLogs(t.x.sale)[left[j]], heads[left[j]].Slot)
+			t.x.core.DeleteLog(t.x.sale.ShardLogs()[left[j]], heads[left[j]].Slot)
 		})
 		t.x.core.Sleep(pollOwner)
 	}

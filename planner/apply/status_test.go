@@ -155,7 +155,7 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 	w.mustApply(tickets(10))
 	down(w.nodes[1])
 	cfg := w.config()
-	cfg.Logs = oneLost{cfg.Logs, planner.ShardLogs(w.actual().Sale)[1]}
+	cfg.Logs = oneLost{cfg.Logs, w.actual().Sale.ShardLogs()[1]}
 	s, err := current.ReadStatus(t.Context(), cfg.Backends, "tickets")
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +378,7 @@ func TestLedgerDeleted(t *testing.T) {
 	w := newWorld(t)
 	sold(w)
 	cfg := w.config()
-	for _, log := range append(planner.ShardLogs(w.actual().Sale), spec.SaleLog("tickets")) {
+	for _, log := range append(w.actual().Sale.ShardLogs(), spec.SaleLog("tickets")) {
 		if err := cfg.Logs.Delete(t.Context(), log, 1000); err != nil {
 			t.Fatal(err)
 		}

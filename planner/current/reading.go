@@ -142,7 +142,7 @@ func (r *reading) logs() {
 // unreadable head hides no other.
 func (r *reading) shards() {
 	r.stage = "the heads of the shards"
-	names := planner.ShardLogs(r.actual.Sale)
+	names := r.actual.Sale.ShardLogs()
 	r.actual.Shards = make([]planner.ShardActual, len(names))
 	if len(names) == 0 {
 		return

@@ -83,7 +83,7 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	}
 	actual := &planner.Actual{Name: name, At: time.Now(), Sale: sale}
 	if !sale.Destroyed() {
-		heads, err := logs.Heads(ctx, planner.ShardLogs(sale))
+		heads, err := logs.Heads(ctx, sale.ShardLogs())
 		if err != nil {
 			return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, planner.ErrStore, err)
 		}
