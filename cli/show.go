@@ -66,7 +66,7 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 		return p.showPlan(ctx, o.source, o.markdownFlags, page, j.sale, plan, err)
 	})
 	if o.markdown {
-		fmt.Fprint(p.out, page.Text(planview.MostCharacters))
+		fmt.Fprint(p.out, page.Text(planview.MaxCharacters))
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func TestMarkdownWithoutAttributes(t *testing.T) {
 	for _, action := range []string{planner.Create, planner.Update, planner.Delete} {
 		plan := &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Actions: []planner.Action{{Address: "sale/tickets", Action: action}}}
 		g := &Page{How: "salectl plan", Parts: []Part{{Sale: spec.Sale{Name: "tickets"}, Plan: plan}}}
-		if text := g.Text(MostCharacters); !strings.Contains(text, "sale/tickets") {
+		if text := g.Text(MaxCharacters); !strings.Contains(text, "sale/tickets") {
 			t.Errorf("%s: %s", action, text)
 		}
 	}
@@ -68,9 +68,9 @@ func TestMarkdownIsCut(t *testing.T) {
 		"thousands of them": {many(4000, 1), true, []string{"Sales left out: `sale-with-", " more sales.\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &Page{How: "salectl plan", Parts: test.parts, Troubles: test.wrong}
-			text := g.Text(MostCharacters)
-			if n := mdLength(text); n > MostCharacters {
+			g := &Page{How: "salectl plan", Parts: test.parts, Errors: test.wrong}
+			text := g.Text(MaxCharacters)
+			if n := mdLength(text); n > MaxCharacters {
 				t.Errorf("the page has %d characters", n)
 			}
 			if !strings.HasPrefix(text, g.marker()) {
