@@ -170,7 +170,7 @@ func partly(unread int) string {
 // undeclaredAt returns the live sales of the locations of a folder's files that no file
 // declares. It omits a location that cannot be read, since the plans of its sales have
 // reported that.
-func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []planview.Strays, err error) {
+func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []planview.UndeclaredSales, err error) {
 	places, err := placesOf(sales)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []pl
 			if l == nil {
 				return err
 			}
-			u := planview.Strays{Place: l.Place}
+			u := planview.UndeclaredSales{Place: l.Place}
 			for _, s := range l.Sales {
 				if s.Error == "" && s.File == "" && s.Live() {
 					u.Undeclared = append(u.Undeclared, s.Sale)
@@ -199,7 +199,7 @@ func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []pl
 	return all, nil
 }
 
-func (p *program) undeclaredText(u planview.Strays) {
+func (p *program) undeclaredText(u planview.UndeclaredSales) {
 	fmt.Fprintf(p.out, "\n%s has %s that no file here declares, and that nothing here changes: %s\n",
 		strings.ToUpper(u.Place[:1])+u.Place[1:], count(int64(len(u.Undeclared)), "live sale"), strings.Join(u.Undeclared, ", "))
 }

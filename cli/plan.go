@@ -80,7 +80,7 @@ func (p *program) planSales(ctx context.Context, o planOptions, page *planview.P
 			cause = seen.error
 		}
 		for _, e := range failuresOf(cause) {
-			page.Troubles = append(page.Troubles, failureText(e))
+			page.Errors = append(page.Errors, failureText(e))
 		}
 		return err
 	}
@@ -113,7 +113,7 @@ func (p *program) planSales(ctx context.Context, o planOptions, page *planview.P
 	}
 	if slices.ContainsFunc(o.files, isFolder) && ctx.Err() == nil {
 		undeclared, err := p.undeclaredAt(ctx, all)
-		page.Strays = undeclared
+		page.Undeclared = undeclared
 		for _, u := range undeclared {
 			if o.json {
 				p.emit(u)
@@ -131,7 +131,7 @@ func (p *program) planSales(ctx context.Context, o planOptions, page *planview.P
 func (p *program) showPlan(ctx context.Context, from source, form markdownFlags, page *planview.Page, sale spec.Sale, plan *planner.Plan, err error) error {
 	part := planview.Part{Sale: sale, Plan: plan}
 	if err != nil {
-		part.Trouble = failureText(p.plainly(sale.Name, late(ctx, err)))
+		part.Error = failureText(p.plainly(sale.Name, late(ctx, err)))
 	} else {
 		plan.Labels = sale.Labels
 	}

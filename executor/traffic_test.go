@@ -30,33 +30,33 @@ func TestTrafficCountsOnce(t *testing.T) {
 			}
 			users[of] = append(users[of], user)
 		}
-		var over atomic.Bool
+		var stopped atomic.Bool
 		var buyers sync.WaitGroup
 		for i := range 20 {
 			for _, of := range users {
 				buyers.Go(func() {
-					for !over.Load() {
+					for !stopped.Load() {
 						a.claim(of[i])
 						time.Sleep(50 * time.Millisecond)
 					}
 				})
 			}
 		}
-		told, most := 0, 0.0
+		samples, maxShare := 0, 0.0
 		watch := func(d time.Duration) {
 			for range d / (100 * time.Millisecond) {
 				time.Sleep(100 * time.Millisecond)
 				for _, m := range a.Status().Processes {
 					if m.Self && m.Requests != nil && *m.Requests > 0 {
-						told++
-						most = max(most, *m.Forwarded / *m.Requests)
+						samples++
+						maxShare = max(maxShare, *m.Forwarded / *m.Requests)
 					}
 				}
 			}
 		}
 		watch(10 * time.Second)
-		if most < 0.4 || most > 0.6 {
-			t.Errorf("while all is well it tells that it passes on %.2f of its requests", most)
+		if maxShare < 0.4 || maxShare > 0.6 {
+			t.Errorf("without an outage the process reports that it forwards at most %.2f of its requests, want about half", maxShare)
 		}
 		gates := func(set func(*gate)) {
 			for _, m := range all {
@@ -70,10 +70,10 @@ func TestTrafficCountsOnce(t *testing.T) {
 		gates((*gate).open)
 		shared(all...)
 		watch(10 * time.Second)
-		over.Store(true)
+		stopped.Store(true)
 		buyers.Wait()
-		if told < 200 || most > 1.5 {
-			t.Errorf("it has told %d times what it passes on, and at most %.2f of its requests", told, most)
+		if samples < 200 || maxShare > 1.5 {
+			t.Errorf("%d samples of the forwarded share with a maximum of %.2f, want 200 or more with at most 1.50", samples, maxShare)
 		}
 	})
 }

@@ -7,8 +7,8 @@
 //     numbers. What they depend on is in the Actual.
 //   - A plan is bound to one slot of the sale's log. The first plan that is appended at that
 //     slot wins; every other plan is stale.
-//   - Of a saved plan only what follows from the sale file and the ledger is carried out
-//     (Plan.Check).
+//   - A saved plan is carried out only if a plan made anew from the sale file and the ledger
+//     agrees with it (Plan.Check).
 //   - A change that a sale does not allow is a *Refusal with its remedy, before anything is
 //     written.
 //

@@ -20,10 +20,9 @@ type projection struct {
 // head returns the head of a shard, or an empty one if it has no log or could not be read.
 func (p projection) head(i int) *ledger.Head { return cmp.Or(p.shards[i].Head, new(ledger.Head)) }
 
-// project applies to the heads of the shards all generations that the sale's log has planned and they
-// lack.
+// project applies to the head of each shard the planned generations that the shard lacks.
 func (a *Actual) project() (p projection, err error) {
-	if i, is := a.Damaged(); is {
+	if i, damaged := a.Damaged(); damaged {
 		return p, fmt.Errorf("sale %s: %w", a.Name, DamagedError(a.Sale, i, a.Shards[i].Head))
 	}
 	p.shards = a.Shards
@@ -65,12 +64,12 @@ func (p projection) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 	if actual.Sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
 		return 0, nil
 	}
-	if is := actual.Units; desired.Units != nil && is != nil && is.Err == nil {
+	if units := actual.Units; desired.Units != nil && units != nil && units.Err == nil {
 		// A retired unit is still declared: the number of wanted units follows from the
 		// payloads, not from the shards.
-		delta := is.Added
-		for i, gone := range is.Gone {
-			delta += is.Leaving[i].Count() - gone.Count()
+		delta := units.Added
+		for i, gone := range units.Gone {
+			delta += units.Leaving[i].Count() - gone.Count()
 		}
 		return delta, p.unreadable()
 	}
@@ -83,18 +82,17 @@ func (p projection) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 	return desired.Stock - sum(p.limits), nil
 }
 
-// distribute plans which shards receive new units or give units back. Of units with payloads it
-// removes those no longer declared, and restores those about to be removed that are declared
-// again. Undrained grabs count as available here, so a removal that relies on them may fall short
+// distribute plans which shards receive new units, or return units. With payloads it removes units
+// that are no longer declared, and restores units that were about to be removed and are declared again. Undrained grabs count as available here, so a removal that relies on them may fall short
 // (apply.Result.Shortfall).
 func (p projection) distribute(planned *pb.Planned, delta int64, actual *Actual) error {
 	sale, limits, added, removed := actual.Name, slices.Clone(p.limits), max(delta, 0), max(-delta, 0)
-	if is := actual.Units; is != nil {
-		for i, gone := range is.Gone {
-			planned.Shards[i].Drop, planned.Shards[i].Restore = gone.Proto(), is.Leaving[i].Proto()
-			limits[i] += is.Leaving[i].Count() - gone.Count()
+	if units := actual.Units; units != nil {
+		for i, gone := range units.Gone {
+			planned.Shards[i].Drop, planned.Shards[i].Restore = gone.Proto(), units.Leaving[i].Proto()
+			limits[i] += units.Leaving[i].Count() - gone.Count()
 		}
-		added, removed = is.Added, 0
+		added, removed = units.Added, 0
 	}
 	switch last := planned.GetNextUnit() - 1; {
 	case added > maxUnit-last:
@@ -116,8 +114,8 @@ func (p projection) distribute(planned *pb.Planned, delta int64, actual *Actual)
 	return nil
 }
 
-// remaining plans the completion of generations that are not on every shard, and completes the
-// plan.
+// remaining adds the actions that finish generations which are not on every shard, and completes
+// the plan.
 func (p *Plan) remaining(actual *Actual, shards projection) error {
 	sale := actual.Sale
 	if sale.Applied() < sale.Generation() {
@@ -138,8 +136,8 @@ func (p *Plan) remaining(actual *Actual, shards projection) error {
 	return p.complete()
 }
 
-// shards plans the shards: what is left of earlier generations, and the changes of planned
-// unless it is nil. why is the reason of those changes.
+// shards adds the actions of the shards: pending earlier generations, and the changes of planned
+// unless it is nil. why is the reason for those changes.
 func (p *Plan) shards(actual *Actual, shards projection, planned *pb.Planned, why ActionReason) {
 	for i, s := range shards.shards {
 		head := shards.head(i)
@@ -182,8 +180,8 @@ func (p *Plan) shards(actual *Actual, shards projection, planned *pb.Planned, wh
 	}
 }
 
-// markers plans the lock nodes: new markers until the first generation is on every shard, then
-// only the repair of bad ones. A node that cannot be queried is included if no apply has
+// markers adds the actions of the lock nodes: new markers until the first generation is on every
+// shard, then only repairs of bad ones. A node that cannot be queried is included if no apply has
 // reached it yet.
 func (p *Plan) markers(actual *Actual) {
 	first := !actual.Sale.Live() || actual.Sale.Applied() == 0
@@ -234,7 +232,7 @@ func shardAttributes(h *ledger.Head) *Attributes {
 	return &Attributes{Limit: &limit}
 }
 
-// unitsText formats units for people: 1-20, 101.
+// unitsText formats units, as in "1-20, 101".
 func unitsText(ranges []*pb.Range) string {
 	var parts []string
 	for _, r := range ranges {

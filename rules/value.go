@@ -18,20 +18,20 @@ import (
 	"salectl/spec"
 )
 
-// Value is a value of an attribute, as CEL has it: a types.String of at most MaxText bytes of UTF-8, a
+// Value is the CEL value of an attribute: a types.String of at most MaxText bytes of UTF-8, a
 // types.Int, a finite types.Double, a types.Bool, a types.Timestamp in UTC, or a list of at most MaxList
 // types.String. A nil Value is missing. Values of different types are never equal, whatever their
 // notation: the int 1, the double 1 and the string "1" are three values.
 type Value = ref.Val
 
-// celTypes are the types of attributes as CEL has them.
+// celTypes are the CEL types of attributes.
 var celTypes = map[string]*types.Type{
 	spec.TypeString: types.StringType, spec.TypeInt: types.IntType, spec.TypeDouble: types.DoubleType,
 	spec.TypeBool: types.BoolType, spec.TypeTimestamp: types.TimestampType,
 	spec.TypeStrings: types.NewListType(types.StringType),
 }
 
-// listOf boxes the texts once, not at each evaluation.
+// listOf returns a list of strings. It boxes them once, not at each evaluation.
 func listOf(list []string) Value {
 	elements := make([]ref.Val, len(list))
 	for i, s := range list {
@@ -151,7 +151,7 @@ func parse(kind, text string) (Value, error) {
 	return types.String(text), nil
 }
 
-// jsonValue converts a value of parseJSON with numbers as written. Errors name the value and the remedy.
+// jsonValue converts a value that parseJSON decoded, with numbers as written. Errors name the value and the remedy.
 func jsonValue(kind string, from any) (v Value, err error) {
 	switch val := from.(type) {
 	case nil:
@@ -245,8 +245,8 @@ func readValue(kind string, b []byte) (Value, []byte) {
 	case spec.TypeDouble:
 		return types.Double(math.Float64frombits(binary.BigEndian.Uint64(b))), b[8:]
 	case spec.TypeBool:
-		is := b[0] == 't'
-		return types.Bool(is), b[len(strconv.FormatBool(is)):]
+		value := b[0] == 't'
+		return types.Bool(value), b[len(strconv.FormatBool(value)):]
 	case spec.TypeTimestamp:
 		seconds, width := binary.Varint(b)
 		nanos, more := binary.Uvarint(b[width:])
@@ -265,7 +265,7 @@ func readValue(kind string, b []byte) (Value, []byte) {
 	return types.String(text), b
 }
 
-// appendText appends a text after its length; readText returns it, and the rest of b.
+// appendText appends the length of a text and the text. readText reads both, and returns the rest of b.
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

@@ -311,11 +311,11 @@ func waitsUnlisted(t nodeTest) {
 	w.wantNamed(t, "listed")
 }
 
-// A node that says whether anybody waits leaves out nobody who is on the list.
-func tellsWhoIsAlone(t nodeTest) {
+// A node that reports whether a key has waiters counts all on its list.
+func reportsNoWaiters(t nodeTest) {
 	t.mustMark(sale)
 	t.take("one")
-	wantAlone := func(ask quorum.Ask, want bool) (knows bool) {
+	wantNoWaiters := func(ask quorum.Ask, want bool) (knows bool) {
 		t.Helper()
 		ask.Key, ask.Token = "key", "one"
 		got := t.vote(t.a, quorum.MaxTTL, ask)
@@ -323,25 +323,25 @@ func tellsWhoIsAlone(t nodeTest) {
 			return false
 		}
 		if len(got.NoWaiters) != 1 || !got.Yes[0] || got.NoWaiters[0] != want {
-			t.Errorf("the reply to %+v is %+v; want a yes, and alone: %t", ask, got, want)
+			t.Errorf("the reply to %+v is %+v; want it granted, and no waiters: %t", ask, got, want)
 		}
 		return true
 	}
-	tell := quorum.Ask{Renew: true, Tell: true}
-	if !wantAlone(tell, true) {
+	query := quorum.Ask{Renew: true, QueryWaiters: true}
+	if !wantNoWaiters(query, true) {
 		return
 	}
 	t.await("polls", -1)
-	wantAlone(tell, true)
+	wantNoWaiters(query, true)
 	t.await("waits", 0)
-	wantAlone(tell, false)
-	wantAlone(quorum.Ask{Renew: true}, false)
+	wantNoWaiters(query, false)
+	wantNoWaiters(quorum.Ask{Renew: true}, false)
 	if _, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: "waits", Waiter: "waits"}}); err != nil {
 		t.Fatal(err)
 	}
-	wantAlone(tell, true)
-	wantAlone(quorum.Ask{Renew: true}, false) // it was not to tell
-	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, Tell: true}); got.Yes[0] || got.NoWaiters[0] {
-		t.Errorf("who has nothing is told %+v", got)
+	wantNoWaiters(query, true)
+	wantNoWaiters(quorum.Ask{Renew: true}, false) // it was not queried
+	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, QueryWaiters: true}); got.Yes[0] || got.NoWaiters[0] {
+		t.Errorf("the reply to a renewal without a lease is %+v", got)
 	}
 }

@@ -26,7 +26,7 @@ type Event struct {
 	Data         any    `json:"data"`
 }
 
-// Types of events that other packages and batches refer to; docs/feed.md lists all.
+// Types of events that are referred to elsewhere. docs/feed.md lists all types.
 const (
 	typeClaim    = "salectl.claim." // and the new state or change
 	typeCommit   = "salectl.commit"
@@ -45,7 +45,7 @@ type Claim struct {
 	Amounts   []string            `json:"amounts,omitempty"`
 	Currency  string              `json:"currency,omitempty"` // ISO 4217 code of the currency of Amounts
 	Payloads  []map[string]string `json:"payloads,omitempty"`
-	At        string              `json:"at,omitempty"` // of a grab: time at which the node gave it
+	At        string              `json:"at,omitempty"` // of a grab: time at which the list node granted it
 	Key       string              `json:"key,omitempty"`
 	KeyBase64 []byte              `json:"keyBase64,omitempty"`
 	HeldUntil string              `json:"heldUntil,omitempty"`
@@ -80,7 +80,7 @@ type Resolved struct {
 	Ended   bool   `json:"ended,omitempty"` // no event follows
 }
 
-// End is the place that the feed has reached in a log.
+// End is the position of the feed in one log.
 type End struct {
 	Log   string `json:"log"`
 	Shard *int   `json:"shard,omitempty"`
@@ -191,7 +191,7 @@ func (t *eventMaker) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 
 var hexOf = hex.EncodeToString
 
-// generation returns the settings from a slot on.
+// generation returns the data of an event about a generation: its number and settings.
 func generation(number uint64, s *pb.Settings) fields {
 	g := fields{"generation": number, "phase": ledger.PhaseName(s.GetPhase()), "perUserLimit": s.GetPerUserLimit()}
 	for name, us := range map[string]int64{"opensAt": s.GetOpensAtUs(), "closesAt": s.GetClosesAtUs()} {

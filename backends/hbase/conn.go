@@ -77,7 +77,7 @@ func (c *conn) owe() error {
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		if failed := c.heard(b[:n]); err == nil {
+		if failed := c.countFrames(b[:n]); err == nil {
 			err = failed
 		}
 	}
@@ -97,8 +97,8 @@ func (c *conn) note(err error) {
 	}
 }
 
-// heard counts the frames that end in b, and adjusts the read deadline.
-func (c *conn) heard(b []byte) error {
+// countFrames counts the frames that end in b, and adjusts the read deadline.
+func (c *conn) countFrames(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(b) > 0 {

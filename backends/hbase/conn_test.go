@@ -23,7 +23,7 @@ func frame(n int) []byte {
 type trial struct {
 	*conn
 	server net.Conn
-	lost   chan error // gets what the conn told when it was closed
+	lost   chan error // gets the error with which the conn was closed
 	ended  chan error // gets what ended the reading
 }
 
@@ -65,7 +65,7 @@ func (tr *trial) endsAfter(t *testing.T, what time.Duration) {
 	}
 	tr.Close()
 	if lost := <-tr.lost; !errors.Is(lost, os.ErrDeadlineExceeded) {
-		t.Errorf("its end was told as %v, want the deadline", lost)
+		t.Errorf("it was closed with %v, want the deadline", lost)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestConnMayBeIdle(t *testing.T) {
 		tr.open(t)
 		tr.Close()
 		if lost := <-tr.lost; lost != nil {
-			t.Errorf("a connection that owed nothing was told as lost: %v", lost)
+			t.Errorf("a connection without pending answers was reported as lost: %v", lost)
 		}
 	})
 }

@@ -63,10 +63,10 @@ func TestDenials(t *testing.T) {
 func TestExceptionsByName(t *testing.T) {
 	err := fmt.Errorf("wrapped: %w", &fault{what: "TableExistsException: sales"})
 	if !isException(err, "TableExistsException") || isException(err, "TableExists") || isException(nil, "TableExistsException") {
-		t.Error("an exception was not told by its name")
+		t.Error("an exception was not recognized by its name")
 	}
 	if !isFault(err, refused) || isFault(err, lost, moved, busy) || isFault(errors.New("x"), refused) {
-		t.Error("a fault was not told by its kind")
+		t.Error("a fault was not recognized by its kind")
 	}
 	if strings.Contains(err.Error(), "\n") {
 		t.Error("an error has several lines")

@@ -128,7 +128,7 @@ func (l *Logs) once(ctx context.Context, call hrpc.Call) (proto.Message, error) 
 	if err != nil {
 		return nil, err
 	}
-	return l.regions.askAt(ctx, p, call)
+	return l.regions.callPlace(ctx, p, call)
 }
 
 // tries is the maximum number of attempts of an idempotent call.

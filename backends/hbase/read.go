@@ -152,7 +152,7 @@ func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, 
 		if scan, err = hrpc.NewScanRange(ctx, l.regions.table, from, end, options...); err != nil {
 			return err
 		}
-		answer, err := l.regions.askAt(ctx, p, scan)
+		answer, err := l.regions.callPlace(ctx, p, scan)
 		if err == nil {
 			reply = answer.(*pb.ScanResponse)
 		}

@@ -144,12 +144,13 @@ func (r *regions) askMeta(ctx context.Context, call hrpc.Call) (proto.Message, e
 		r.meta = meta
 		r.mu.Unlock()
 	}
-	return r.askAt(ctx, meta, call)
+	return r.callPlace(ctx, meta, call)
 }
 
-// askAt sends a call to the server of a place, once, and removes the place from the cache if it
-// may be wrong. A slow server may be frozen, with its regions moving to others.
-func (r *regions) askAt(ctx context.Context, p *place, call hrpc.Call) (proto.Message, error) {
+// callPlace sends a call to the server of a place, once. If the error may mean that the place is
+// wrong, it removes the place from the cache: the regions of a server that times out may be moving to
+// others.
+func (r *regions) callPlace(ctx context.Context, p *place, call hrpc.Call) (proto.Message, error) {
 	srv, err := r.servers.get(ctx, endpoint{p.addr, region.RegionClient})
 	if err == nil {
 		call.SetRegion(p.RegionInfo)

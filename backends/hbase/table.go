@@ -176,7 +176,7 @@ func (l *Logs) probe(ctx context.Context, row []byte) (stop []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.regions.askAt(ctx, p, get); err != nil && !isFault(err, refused) {
+	if _, err := l.regions.callPlace(ctx, p, get); err != nil && !isFault(err, refused) {
 		return nil, err
 	}
 	return p.StopKey(), nil

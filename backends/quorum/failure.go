@@ -153,7 +153,7 @@ func (k *key) failure(kind error, why string) *Failure {
 	f := &Failure{Key: k.name, Kind: kind, Why: why, Votes: g.majority(), Said: make([]NodeAnswer, len(k.nodes))}
 	for i, st := range k.lease.at {
 		s := NodeAnswer{Node: g.cfg.Nodes[i], Answer: st.answer}
-		asking, seen := k.nodes[i].under == dueBallot, &g.nodes[i].seen
+		asking, seen := k.nodes[i].inFlight == dueBallot, &g.nodes[i].seen
 		switch {
 		case asking && st.answer == Yes:
 			s.Answer = Silent // the extension has no answer yet

@@ -24,11 +24,11 @@ type sighting struct {
 // clock only: a wall clock that jumps ahead must not make another holder's promise look older.
 func (k *key) observeHolders() {
 	now := k.g.last.Mono
-	if k.sighted == nil {
-		k.sighted = make([]sighting, len(k.nodes))
+	if k.sightings == nil {
+		k.sightings = make([]sighting, len(k.nodes))
 	}
 	for i, st := range k.lease.at {
-		s := &k.sighted[i]
+		s := &k.sightings[i]
 		switch {
 		case st.answer == NotAsked || st.answer == Silent:
 			// A try is refused before all nodes have answered. If the node's next answer is the
@@ -50,7 +50,7 @@ func (k *key) observeHolders() {
 // another one, is safe.
 func (k *key) breakFaulty() {
 	faulty := 0
-	for _, s := range k.sighted {
+	for _, s := range k.sightings {
 		if k.faulty(s) {
 			faulty++
 		}
@@ -58,10 +58,10 @@ func (k *key) breakFaulty() {
 	if faulty <= len(k.nodes)-k.g.majority() {
 		return // the others are a majority
 	}
-	for i, s := range k.sighted {
+	for i, s := range k.sightings {
 		if k.faulty(s) {
 			k.owe(&k.nodes[i], Ask{Key: k.name, Token: s.token, Note: s.note})
-			k.sighted[i] = sighting{}
+			k.sightings[i] = sighting{}
 		}
 	}
 	k.g.stats.Forced++

@@ -12,7 +12,7 @@ import (
 // A Group does no I/O and starts no goroutines: every input gets the time and returns the Effects
 // to carry out. It is not safe for concurrent use.
 //
-// While the Validity of a key is not over, a majority of the nodes has promised the key to this
+// While the Validity of a key lasts, a majority of the nodes has promised the key to this
 // group alone. This requires that the clocks of nodes and process differ in speed by less than
 // 1%, and that a node that lost its memory abstains (see Node). Validity counts from before the
 // first ballot was sent, so before any node can start to count its ttl. Neither clock can detect
@@ -56,7 +56,7 @@ type groupCall struct {
 // part is one key's share of a groupCall.
 type part struct {
 	k     *key
-	frees int // of a release: number of asks
+	frees int // of a release: number of its asks
 
 	// Of a ballot, which has one ask for each part:
 	lease *lease
@@ -144,16 +144,16 @@ func (g *Group) inquire(now clock.Now, name string) Effects {
 	g.observe(now)
 	if k := g.byName[name]; k != nil && k.state == Held {
 		k.begin()
-		k.round.tell = true
+		k.round.queryWaiters = true
 	}
 	return g.effects()
 }
 
-// alone reports whether a majority of the nodes has answered the last inquiry about a key and has
+// hasNoWaiters reports whether a majority of the nodes has answered the last inquiry about a key and has
 // no waiter on its lists. Every waiter is on the lists of a majority.
-func (g *Group) alone(name string) bool {
+func (g *Group) hasNoWaiters(name string) bool {
 	k := g.byName[name]
-	return k != nil && k.state == Held && k.round.tell && k.lease.alone >= g.majority()
+	return k != nil && k.state == Held && k.round.queryWaiters && k.lease.noWaiters >= g.majority()
 }
 
 // Tick advances the time. An early or unneeded Tick does no harm.
@@ -164,8 +164,8 @@ func (g *Group) Tick(now clock.Now) Effects {
 
 // Reply handles the reply to a call. A duplicate reply is ignored.
 func (g *Group) Reply(now clock.Now, r Reply) Effects {
-	// Advance the time first: an expired key is lost, and a try that took too long is over,
-	// whatever the reply contains.
+	// Advance the time first: no reply restores an expired key, or continues a try that took too
+	// long.
 	g.observe(now)
 	n := &g.nodes[r.Node]
 	c := n.call
@@ -184,7 +184,7 @@ func (g *Group) Reply(now clock.Now, r Reply) Effects {
 		}
 	}
 	for i, p := range c.parts {
-		p.k.nodes[r.Node].under = dueNothing
+		p.k.nodes[r.Node].inFlight = dueNothing
 		if c.vote {
 			p.k.count(r.Node, p, i, r.Ballot)
 			p.k.decide()
@@ -214,7 +214,7 @@ func (g *Group) observe(now clock.Now) {
 	}
 }
 
-// effects gives every free node its next call, drops keys that are neither wanted nor on any
+// effects emits the next call of every free node, drops keys that are neither wanted nor on any
 // node, and returns the collected effects.
 func (g *Group) effects() Effects {
 	next := never
@@ -222,7 +222,7 @@ func (g *Group) effects() Effects {
 		next = min(next, g.serve(i))
 	}
 	for _, k := range g.keys {
-		k.part()
+		k.emitFreed()
 		next = min(next, k.next())
 	}
 	g.keys = slices.DeleteFunc(g.keys, g.drop)
@@ -234,16 +234,16 @@ func (g *Group) effects() Effects {
 
 // drop removes a key that is neither wanted nor on any node, and reports whether it was one.
 func (g *Group) drop(k *key) bool {
-	over := !k.parting && (k.state == Released || k.state == Lost)
-	if over {
+	unused := !k.releasing && (k.state == Released || k.state == Lost)
+	if unused {
 		delete(g.byName, k.name)
 	}
-	return over
+	return unused
 }
 
-// serve gives a free node its next call: one kind of request, of all keys that have one. It
-// returns the time at which the node's next release falls due. That is never for a busy node,
-// whose reply is followed by all pending requests.
+// serve emits the next call of a free node: all pending requests of one kind. It returns the time
+// at which the node's next release falls due; never for a busy node, whose reply is followed by all
+// pending requests.
 func (g *Group) serve(i int) time.Duration {
 	n := &g.nodes[i]
 	if n.call != nil {
@@ -276,7 +276,7 @@ func (g *Group) send(i int, kind due) {
 			continue
 		}
 		n := &k.nodes[i]
-		n.under = kind
+		n.inFlight = kind
 		if c.vote {
 			ask := k.ballot(i)
 			asks = append(asks, ask)
@@ -332,8 +332,9 @@ func (g *Group) Settled() bool {
 	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(false) })
 }
 
-// parted is Settled, without nodes that have failed twice to confirm a release.
-func (g *Group) parted() bool {
+// settledExceptFailed is like Settled, except that it ignores nodes that have failed twice to
+// confirm a release.
+func (g *Group) settledExceptFailed() bool {
 	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(true) })
 }
 
@@ -345,8 +346,8 @@ func (g *Group) owes(i int) (n int) {
 	return n
 }
 
-// mostFree reports whether a majority of the nodes has confirmed all releases.
-func (g *Group) mostFree() bool {
+// majorityConfirmed reports whether a majority of the nodes has confirmed all releases.
+func (g *Group) majorityConfirmed() bool {
 	free := 0
 	for i := range g.nodes {
 		if g.owes(i) == 0 {
@@ -359,7 +360,7 @@ func (g *Group) mostFree() bool {
 // Node returns a view of a node.
 func (g *Group) Node(i int) NodeView {
 	s := &g.nodes[i].seen
-	return NodeView{Err: s.trouble, VotesFrom: s.votesFrom}
+	return NodeView{Err: s.errSinceVote, VotesFrom: s.votesFrom}
 }
 
 // Stats returns the counts since the group was created: one renewal of 1,024 keys counts as

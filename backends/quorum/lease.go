@@ -32,55 +32,56 @@ type key struct {
 	g    *Group
 	name string
 
-	state    State
-	parting  bool   // the key is released, and Freed is not emitted yet
-	lease    *lease // held, or of the try under way; nil: neither
-	round    round
-	beats    uint64        // rounds begun, for the notes
-	note     string        // note of the round's ballots; "": not written yet
-	refusals int           // tries refused in a row
-	began    time.Duration // time of the last Acquire
-	waitFrom time.Duration // start of the waiting time
-	woken    bool          // the key was freed during the try under way: a refusal continues it
-	took     time.Duration // duration of the last successful try, from ballots to majority
-	stale    int           // consecutive rounds that did not renew the held key
-	retryAt  time.Duration // time of the next try, if none is under way
-	renewAt  time.Duration // time of the next renewal
+	state       State
+	releasing   bool   // the key is released, and Freed is not emitted yet
+	lease       *lease // held, or of the try under way; nil: neither
+	round       round
+	beats       uint64        // rounds begun, for the notes
+	note        string        // note of the round's ballots; "": not written yet
+	refusals    int           // tries refused in a row
+	began       time.Duration // time of the last Acquire
+	waitFrom    time.Duration // start of the waiting time
+	woken       bool          // the key was freed during the try under way: a refusal continues it
+	tryDuration time.Duration // duration of the last successful try, from ballots to majority
+	stale       int           // consecutive rounds that did not renew the held key
+	retryAt     time.Duration // time of the next try, if none is under way
+	renewAt     time.Duration // time of the next renewal
 
-	nodes   []node
-	sighted []sighting // the holder that each node names
+	nodes     []node
+	sightings []sighting // the holder that each node names
 }
 
 // lease is a key under one token: a try, or what it has won.
 type lease struct {
-	token string
-	won   uint64        // last round in which a majority granted it
-	since time.Duration // send time of that round
-	yes   int           // votes in the round under way
-	alone int           // votes among them that report no waiter
-	at    []standing    // by node
+	token     string
+	won       uint64        // last round in which a majority granted it
+	since     time.Duration // send time of that round
+	yes       int           // votes in the round under way
+	noWaiters int           // votes among them that report no waiter
+	at        []standing    // by node
 }
 
 // acquire begins to try for the key.
 func (k *key) acquire() {
-	k.state, k.parting, k.refusals, k.woken = Acquiring, false, 0, false
+	k.state, k.releasing, k.refusals, k.woken = Acquiring, false, 0, false
 	k.began, k.waitFrom = k.g.aged, k.g.aged
 	k.try()
 }
 
-// release gives the key up. A held one is handed over to the waiter next, if not "".
+// release ends the lease of the key, or the try for it. A held key is handed over to the waiter
+// next, if not "".
 func (k *key) release(next string) {
 	if k.state != Held {
 		next = ""
 	}
 	k.dropAll(next)
-	k.state, k.parting = Released, true
+	k.state, k.releasing = Released, true
 	for i := range k.nodes {
-		k.nodes[i].deaf = 0
+		k.nodes[i].failedReleases = 0
 	}
 }
 
-// expire applies what time alone decides.
+// expire ends the lease, the narrow part of a round, or the try, if its time is up.
 func (k *key) expire() {
 	if k.state == Held && k.g.aged >= k.lease.since+k.g.tm.usable {
 		k.lose("it could not be renewed in time")
@@ -93,7 +94,7 @@ func (k *key) expire() {
 	}
 }
 
-// advance starts what is due.
+// advance starts the next try or renewal if it is due.
 func (k *key) advance() {
 	switch {
 	case k.state == Acquiring && k.lease == nil && k.g.aged >= k.retryAt:
@@ -103,10 +104,10 @@ func (k *key) advance() {
 	}
 }
 
-// part emits Freed once the nodes have forgotten the released key.
-func (k *key) part() {
-	if k.parting && k.settled(false) {
-		k.parting = false
+// emitFreed emits Freed once the nodes have confirmed the release of the key.
+func (k *key) emitFreed() {
+	if k.releasing && k.settled(false) {
+		k.releasing = false
 		k.emit(Freed, nil)
 	}
 }
@@ -115,7 +116,7 @@ func (k *key) part() {
 // failed twice to confirm one, if failed is set.
 func (k *key) settled(failed bool) bool {
 	return !slices.ContainsFunc(k.nodes, func(n node) bool {
-		return (n.under != dueNothing || len(n.owed) > 0) && !(failed && n.deaf >= 2)
+		return (n.inFlight != dueNothing || len(n.owed) > 0) && !(failed && n.failedReleases >= 2)
 	})
 }
 
@@ -136,14 +137,14 @@ func (k *key) next() time.Duration {
 	return at
 }
 
-// win turns the wanted key into a held one: it has its majority.
+// win makes the wanted key a held one: a majority has granted it.
 func (k *key) win() {
 	g := k.g
-	k.took = g.aged - k.round.sent
+	k.tryDuration = g.aged - k.round.sent
 	g.stats.Won++
 	g.stats.Acquiring += g.aged - k.began
 	g.stats.Waited += k.round.sent - k.began
-	k.sighted = nil
+	k.sightings = nil
 	k.lease.won, k.lease.since = k.round.id, k.round.sent
 	for i := range k.nodes {
 		// A node that grants a key removes the new holder from the key's list.
@@ -177,23 +178,23 @@ func (k *key) refuse(why string) {
 		return
 	}
 	k.unlist()
-	k.state, k.parting = Released, true
+	k.state, k.releasing = Released, true
 }
 
-// lose gives up the held key.
+// lose ends the lease of a held key that other processes may acquire.
 func (k *key) lose(why string) {
 	k.g.stats.Lost++
 	k.emit(Losing, k.failure(ErrLost, why))
 	k.dropAll("")
-	k.state, k.parting = Lost, true
+	k.state, k.releasing = Lost, true
 }
 
-// dropAll forgets the key and queues its releases.
+// dropAll queues the releases of the key and of its waiting list, and clears what is known of them.
 func (k *key) dropAll(next string) {
 	k.drop(next)
 	k.round.wide = true
 	k.unlist()
-	k.sighted = nil
+	k.sightings = nil
 }
 
 // longestPause bounds the pauses between failed rounds, whatever the ttl: a freed key, or a

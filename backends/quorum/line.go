@@ -132,7 +132,7 @@ func (l *line) handOn(now clock.Now) {
 	case len(l.waiting) > 0:
 		// The nodes notify the waiters of other processes, which then try at once. That takes
 		// them as long as it took this process.
-		l.resumeAt = now.Mono + 2*time.Millisecond + 2*l.g.byName[l.key].took
+		l.resumeAt = now.Mono + 2*time.Millisecond + 2*l.g.byName[l.key].tryDuration
 		l.follow(now, l.g.Release(now, "", l.key))
 	}
 }
@@ -148,7 +148,7 @@ func (l *line) goesOn(now clock.Now) bool {
 			l.inquired = true
 			l.follow(now, l.g.inquire(now, l.key))
 		}
-	case l.inquired && now.Mono < l.turnEnds+inquiry && l.g.alone(l.key):
+	case l.inquired && now.Mono < l.turnEnds+inquiry && l.g.hasNoWaiters(l.key):
 		l.begins(now)
 	default:
 		return false
@@ -265,8 +265,8 @@ func (l *line) effects(now clock.Now) lineEffects {
 	}
 	out := l.out
 	l.out = lineEffects{}
-	out.free = !wanted && l.g.mostFree()
-	out.idle = !wanted && (l.g.parted() || now.Mono >= l.partAt)
+	out.free = !wanted && l.g.majorityConfirmed()
+	out.idle = !wanted && (l.g.settledExceptFailed() || now.Mono >= l.partAt)
 	if !out.idle {
 		out.wake = clock.Soonest(l.wake, l.resumeAt, l.partAt)
 		for _, t := range l.waiting {

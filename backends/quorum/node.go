@@ -119,8 +119,8 @@ type Ask struct {
 	Waiter string
 	Waited time.Duration
 
-	// Tell, with Renew, makes the node report in NoWaiters whether the key's list is empty.
-	Tell bool
+	// QueryWaiters, with Renew, makes the node report in NoWaiters whether the key's list is empty.
+	QueryWaiters bool
 
 	// Next, for Release, is the waiter to hand a freed lease over to. This is not guaranteed: a
 	// node that lost its memory does not know it.
@@ -147,7 +147,7 @@ type BallotReply struct {
 	Abstained bool
 	VotesFrom time.Time
 	// NoWaiters is nil if the node does not know its lists. Otherwise it reports, for each ask,
-	// whether it was granted, had Tell set, and found the key's list empty.
+	// whether it was granted, had QueryWaiters set, and found the key's list empty.
 	NoWaiters []bool
 	Time      time.Time // the node's time of the vote
 	Repaired  int       // keys without an expiry, or with one too far ahead, that got a new one

@@ -66,14 +66,14 @@ const (
 // rosterNode is the state of one node of a roster.
 type rosterNode struct {
 	call      *meeting      // under way; nil: free
-	askAt     time.Duration // time of the next call
+	callAt    time.Duration // time of the next call
 	confirmed uint64        // last number that the node has confirmed
-	deaf      int           // consecutive failures to report the latest number
+	failures  int           // consecutive failures to report the latest number
 	until     time.Duration // time at which the node has forgotten this process; 0: never registered
 
-	met        bool          // the node has answered
+	answered   bool          // the node has answered
 	answeredAt time.Duration // send time of the meeting that it answered last
-	there      []present     // members in that answer
+	members    []present     // members in that answer
 }
 
 // meeting is a Meet call under way.
@@ -122,7 +122,7 @@ func (r *Roster) announce(s rosterState, note string) {
 	r.state, r.note = s, note
 	r.number++
 	for i := range r.nodes {
-		r.nodes[i].askAt, r.nodes[i].deaf = r.aged, 0
+		r.nodes[i].callAt, r.nodes[i].failures = r.aged, 0
 	}
 }
 
@@ -130,7 +130,7 @@ func (r *Roster) announce(s rosterState, note string) {
 func (r *Roster) Refresh(now clock.Now) Effects {
 	r.advance(now)
 	for i := range r.nodes {
-		r.nodes[i].askAt = min(r.nodes[i].askAt, r.aged)
+		r.nodes[i].callAt = min(r.nodes[i].callAt, r.aged)
 	}
 	return r.effects()
 }
@@ -152,16 +152,16 @@ func (r *Roster) Reply(now clock.Now, reply Reply) Effects {
 	n.call = nil
 	if reply.Err != nil {
 		if c.number == r.number {
-			n.deaf++
+			n.failures++
 		}
 		return r.effects()
 	}
-	n.deaf = 0
-	there := make([]present, len(reply.Members))
+	n.failures = 0
+	members := make([]present, len(reply.Members))
 	for i, m := range reply.Members {
-		there[i] = presentOf(m)
+		members[i] = presentOf(m)
 	}
-	n.confirmed, n.met, n.answeredAt, n.there = c.number, true, c.sent, there
+	n.confirmed, n.answered, n.answeredAt, n.members = c.number, true, c.sent, members
 	return r.effects()
 }
 
@@ -178,7 +178,7 @@ func presentOf(m Member) present {
 // effects calls the nodes that are free and due, and returns the calls.
 func (r *Roster) effects() (out Effects) {
 	for i := range r.nodes {
-		if r.due(i) && r.aged >= r.nodes[i].askAt {
+		if r.due(i) && r.aged >= r.nodes[i].callAt {
 			out.Calls = append(out.Calls, r.meet(i))
 		}
 	}
@@ -189,7 +189,7 @@ func (r *Roster) effects() (out Effects) {
 // due reports whether a node is free and needs a further call, now or later.
 func (r *Roster) due(i int) bool {
 	n := &r.nodes[i]
-	return n.call == nil && (r.state == rosterPresent || !r.parted(n))
+	return n.call == nil && (r.state == rosterPresent || !r.left(n))
 }
 
 // meet begins a node's call.
@@ -198,7 +198,7 @@ func (r *Roster) meet(i int) Call {
 	timeout := CallTimeout(r.cfg.TTL)
 	r.seq++
 	n.call = &meeting{seq: r.seq, sent: r.aged, number: r.number}
-	n.askAt = r.aged + r.cfg.TTL/6 // several may fail before the ttl ends
+	n.callAt = r.aged + r.cfg.TTL/6 // several may fail before the ttl ends
 	m := &Meeting{Room: r.cfg.Room, Member: Member{ID: r.cfg.ID}}
 	if r.state == rosterPresent {
 		m.TTL, m.Member.Note = r.cfg.TTL, strconv.FormatUint(r.number, 10)+" "+r.note
@@ -207,10 +207,10 @@ func (r *Roster) meet(i int) Call {
 	return Call{Node: i, Seq: r.seq, Meet: m, Timeout: timeout}
 }
 
-// parted reports whether a node knows that this process has left, failed to confirm that twice,
+// left reports whether a node knows that this process has left, failed to confirm that twice,
 // or has forgotten the process.
-func (r *Roster) parted(n *rosterNode) bool {
-	return n.confirmed == r.number || n.deaf >= 2 || r.aged >= n.until
+func (r *Roster) left(n *rosterNode) bool {
+	return n.confirmed == r.number || n.failures >= 2 || r.aged >= n.until
 }
 
 // Members returns all members that any node knows, this process included, sorted by ID. Each
@@ -223,13 +223,13 @@ func (r *Roster) Members(now clock.Now) (members []Member, sure bool) {
 	answered := 0
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		if !n.met {
+		if !n.answered {
 			continue
 		}
 		if aged-n.answeredAt <= r.cfg.TTL {
 			answered++
 		}
-		for _, p := range n.there {
+		for _, p := range n.members {
 			p.Left -= aged - n.answeredAt
 			if p.Left <= 0 {
 				continue
@@ -259,19 +259,19 @@ func (r *Roster) next() time.Duration {
 	}
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		if !n.met {
+		if !n.answered {
 			continue
 		}
 		ages(n.answeredAt + r.cfg.TTL + 1)
-		for _, p := range n.there {
+		for _, p := range n.members {
 			ages(n.answeredAt + p.Left)
 		}
 	}
 	for i := range r.nodes {
 		if r.due(i) {
-			at = min(at, r.nodes[i].askAt)
+			at = min(at, r.nodes[i].callAt)
 		}
-		if n := &r.nodes[i]; r.state == rosterLeaving && !r.parted(n) {
+		if n := &r.nodes[i]; r.state == rosterLeaving && !r.left(n) {
 			at = min(at, n.until)
 		}
 	}
@@ -281,5 +281,5 @@ func (r *Roster) next() time.Duration {
 // Gone reports whether this process has left and each node has confirmed that, failed to twice,
 // or forgotten the process.
 func (r *Roster) Gone() bool {
-	return r.state != rosterPresent && !slices.ContainsFunc(r.nodes, func(n rosterNode) bool { return !r.parted(&n) })
+	return r.state != rosterPresent && !slices.ContainsFunc(r.nodes, func(n rosterNode) bool { return !r.left(&n) })
 }

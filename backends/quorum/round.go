@@ -9,10 +9,10 @@ import (
 // round is one ballot about a key for all nodes. It begins when the previous round is decided or
 // out of time. A node that is still busy gets its ballot when it is free.
 type round struct {
-	id   uint64
-	sent time.Duration // send time of the first ballot
-	wide bool          // all nodes are queried, not only those that narrow chose
-	tell bool          // nodes report whether anyone waits for the held key
+	id           uint64
+	sent         time.Duration // send time of the first ballot
+	wide         bool          // all nodes are queried, not only those that narrow chose
+	queryWaiters bool          // nodes report whether anyone waits for the held key
 }
 
 // standing is the state of one lease on one node.
@@ -29,18 +29,18 @@ func (s standing) mayHave() bool { return s.answer == Yes || s.answer == Silent 
 
 // node is the state of one node for a key.
 type node struct {
-	under    due    // kind of the call under way that has a part of this key
-	asked    uint64 // last round whose ballot was sent to it
-	answered uint64 // last round that it answered, if only with an error
+	inFlight due    // kind of the call under way that has a part of this key
+	asked    uint64 // last round whose ballot was sent to the node
+	answered uint64 // last round that the node answered, even with an error
 	first    bool   // one of the nodes that narrow chose
-	listed   bool   // it may list this group as a waiter for the key
+	listed   bool   // the node may list this group as a waiter for the key
 
 	// owed holds the releases that must precede the next ballot. They are tried from owedAt on,
 	// and dropped at owedUntil, when the node has forgotten the keys.
-	owed      []Ask
-	deaf      int // consecutive failed releases
-	owedAt    time.Duration
-	owedUntil time.Duration
+	owed           []Ask
+	failedReleases int // consecutive failed releases
+	owedAt         time.Duration
+	owedUntil      time.Duration
 }
 
 // due is the kind of a node's next call.
@@ -66,7 +66,7 @@ func (k *key) begin() {
 	k.beats++
 	k.note = ""
 	k.renewAt = k.g.renewal(k.g.aged)
-	k.lease.yes, k.lease.alone = 0, 0
+	k.lease.yes, k.lease.noWaiters = 0, 0
 }
 
 // due returns the kind of request that the key has for a free node. Releases come first, but a
@@ -110,7 +110,7 @@ func (k *key) ballot(i int) Ask {
 	if !renew && st.answer != Yes {
 		st.answer = Silent
 	}
-	ask := Ask{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew, Tell: k.state == Held && k.round.tell}
+	ask := Ask{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew, QueryWaiters: k.state == Held && k.round.queryWaiters}
 	switch {
 	case k.state == Held || g.cfg.Waiter == "":
 	case !g.cfg.Listed:
@@ -123,8 +123,8 @@ func (k *key) ballot(i int) Ask {
 	return ask
 }
 
-// count records a node's vote, the reply's vote of number j. Only a vote of the current round
-// counts for it, but each updates the lease's state on the node.
+// count records vote j of a node's reply. Only votes of the current round count towards its
+// majority; every vote updates the state of the lease on the node.
 func (k *key) count(i int, p part, j int, got BallotReply) {
 	n, st, stats := &k.nodes[i], &p.lease.at[i], &k.g.stats
 	n.answered = max(n.answered, p.round)
@@ -145,7 +145,7 @@ func (k *key) count(i int, p part, j int, got BallotReply) {
 		if p.round == k.round.id && (p.renew || k.state != Held) {
 			p.lease.yes++
 			if j < len(got.NoWaiters) && got.NoWaiters[j] {
-				p.lease.alone++
+				p.lease.noWaiters++
 			}
 		}
 	case got.Abstained:
@@ -187,7 +187,7 @@ func (k *key) decide() {
 	}
 }
 
-// renewed updates the round that the held key relies on. If all nodes have answered and the key
+// renewed records the newest round in which a majority renewed the held key. If all nodes have answered and the key
 // was not renewed, the next round begins sooner.
 func (k *key) renewed(pending int) {
 	l := k.lease
@@ -207,7 +207,7 @@ func (k *key) renewed(pending int) {
 	}
 }
 
-// forgotten reports whether so many nodes do not have the key that the others are no majority.
+// forgotten reports whether the nodes that may still have the key are no majority.
 func (k *key) forgotten() bool {
 	without := 0
 	for _, st := range k.lease.at {
@@ -248,15 +248,15 @@ func (k *key) unlist() {
 	}
 }
 
-// freed handles the answer of a node to a release of some asks.
+// freed handles the answer of a node to a release of the first asks in owed.
 func (k *key) freed(i, asks int) {
 	n := &k.nodes[i]
 	if k.g.nodes[i].seen.err != nil {
-		n.deaf++
+		n.failedReleases++
 		n.owedAt = k.g.aged + k.g.cfg.TTL/16
 		return
 	}
-	n.deaf = 0
+	n.failedReleases = 0
 	n.owed = n.owed[asks:] // keep what was queued since
 }
 

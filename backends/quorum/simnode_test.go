@@ -88,7 +88,7 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 			n.keys[a.Key] = simKey{a.Token, a.Note, now + b.TTL}
 			c.Yes[i] = true
 			delete(n.waiting[a.Key], a.Waiter)
-			c.NoWaiters[i] = a.Tell && len(n.waiting[a.Key]) == 0 && (n.knows == nil || n.knows())
+			c.NoWaiters[i] = a.QueryWaiters && len(n.waiting[a.Key]) == 0 && (n.knows == nil || n.knows())
 		case taken:
 			n.enlist(now, a)
 			c.Holders[i] = quorum.Holding{Key: a.Key, Token: k.token, Note: k.note, Left: k.until - now}

@@ -7,9 +7,9 @@ import (
 
 // seen is the state of a node, from its answers.
 type seen struct {
-	err       error     // of its last answer; nil: none
-	trouble   error     // last err since it voted: a release of nothing needs no disk, so it proves little
-	votesFrom time.Time // while it abstains
+	err          error     // of its last answer; nil: none
+	errSinceVote error     // last error since it voted: a release of nothing needs no disk, so it proves little
+	votesFrom    time.Time // while it abstains
 
 	// clock is the node's time halfway between call and answer, at is that instant by the local
 	// monotonic clock, and aged is the time base when the answer arrived.
@@ -31,18 +31,18 @@ func median(off []time.Duration) time.Duration {
 	return low + (high-low)/2
 }
 
-// learn records the answer to a call, with the monotonic times of call and answer, and the time
+// learn records the answer to a call, or its error, with the monotonic times of call and answer, and the time
 // base at the answer.
 func (s *seen) learn(b BallotReply, err error, vote bool, sent, answered, aged time.Duration) {
 	s.err = err
 	if err != nil {
-		s.trouble = err
+		s.errSinceVote = err
 		return
 	}
 	if !vote {
 		return
 	}
-	s.trouble, s.votesFrom = nil, time.Time{}
+	s.errSinceVote, s.votesFrom = nil, time.Time{}
 	if b.Abstained {
 		s.votesFrom = b.VotesFrom
 	}

@@ -45,7 +45,7 @@ func everyCall(ctx context.Context, n quorum.Node) error {
 // waitingCalls waits for a key as those do who are not granted it, and returns
 // whom Watch named when it was freed. An operator's word follows, in case that
 // Watch names nobody.
-func waitingCalls(t *testing.T, n *Node, server *services.Redis) (told string, err error) {
+func waitingCalls(t *testing.T, n *Node, server *services.Redis) (notified string, err error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	mustMark(t, n)
@@ -70,11 +70,11 @@ func waitingCalls(t *testing.T, n *Node, server *services.Redis) (told string, e
 		t.Errorf("release: %d, %v; want 1, whatever it may not do about those who wait", freed, err)
 	}
 	do(t, server, "PUBLISH", "salectl:key:nobody", "")
-	told = <-named
+	notified = <-named
 	cancel()
 	<-ended
 	<-ended
-	return told, errors.Join(err1, err2)
+	return notified, errors.Join(err1, err2)
 }
 
 // Rights must be enough, and each of them needed. Those for waiting are needed
@@ -98,8 +98,8 @@ func TestRights(t *testing.T) {
 		t.Errorf("with all rights: %v", err)
 	}
 	do(t, server, "FLUSHALL")
-	if told, err := waitingCalls(t, all, server); told != "waiter" || err != nil {
-		t.Errorf("with all rights, watch names %q, %v; want who waits", told, err)
+	if notified, err := waitingCalls(t, all, server); notified != "waiter" || err != nil {
+		t.Errorf("with all rights, watch names %q, %v; want the waiter", notified, err)
 	}
 	waiting := map[string]error{"&salectl:*": ErrForbidden, "+zadd": ErrForbidden, "+zrem": ErrForbidden,
 		"+subscribe": ErrForbidden, "+zpopmin": nil, "+publish": nil}
@@ -120,8 +120,8 @@ func TestRights(t *testing.T) {
 				t.Errorf("where nobody waits: %v", err)
 			}
 			do(t, server, "FLUSHALL")
-			if told, err := waitingCalls(t, n, server); !errors.Is(err, want) || want == nil && told == "waiter" {
-				t.Errorf("where somebody waits, watch names %q, %v; want %v, or else nobody named", told, err, want)
+			if notified, err := waitingCalls(t, n, server); !errors.Is(err, want) || want == nil && notified == "waiter" {
+				t.Errorf("where somebody waits, watch names %q, %v; want %v, or else nobody named", notified, err, want)
 			}
 		})
 	}
@@ -337,13 +337,13 @@ func TestWatchersOfAUserWithRights(t *testing.T) {
 	}
 	do(t, server, args...)
 	n := mustOpen(t, Options{Address: server.Addr(), Username: "salectl", Password: "secret"})
-	told := make(chan string, 8)
+	notified := make(chan string, 8)
 	watch := func(waiter string) (stop context.CancelFunc, ended <-chan error) {
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan error, 1)
-		go func() { over <- n.Watch(ctx, "salectl:key", waiter, func() { told <- waiter }) }()
-		if got := <-told; got != waiter {
-			t.Errorf("%s is told when %s begins to watch", got, waiter)
+		go func() { over <- n.Watch(ctx, "salectl:key", waiter, func() { notified <- waiter }) }()
+		if got := <-notified; got != waiter {
+			t.Errorf("%s is notified when %s begins to watch", got, waiter)
 		}
 		return stop, over
 	}
@@ -358,9 +358,9 @@ func TestWatchersOfAUserWithRights(t *testing.T) {
 	})
 	do(t, server, "PUBLISH", "salectl:key:stays", "")
 	select {
-	case got := <-told:
+	case got := <-notified:
 		if got != "stays" {
-			t.Errorf("%s is told", got)
+			t.Errorf("%s is notified", got)
 		}
 	case err := <-ended:
 		t.Errorf("the other's watch ends with %v", err)

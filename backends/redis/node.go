@@ -103,7 +103,7 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 		}
 		renew := "0"
 		switch {
-		case a.Renew && a.Tell:
+		case a.Renew && a.QueryWaiters:
 			renew = "2"
 		case a.Renew:
 			renew = "1"

@@ -56,7 +56,7 @@ func resources(group []planner.Action) string {
 // tally counts each value: "1954 for 128, 1953 for 896". total is the possible number of
 // values.
 func tally(values []string, total int) string {
-	const most = 4
+	const limit = 4
 	var distinct []string
 	times := map[string]int{}
 	for _, v := range values {
@@ -67,7 +67,7 @@ func tally(values []string, total int) string {
 	switch {
 	case len(distinct) == 1 && len(values) == total:
 		return distinct[0]
-	case len(distinct) > most:
+	case len(distinct) > limit:
 		return fmt.Sprintf("%s different, the first %s", spec.Grouped(len(distinct)), distinct[0])
 	}
 	words := make([]string, len(distinct))

@@ -11,14 +11,14 @@ import (
 	"salectl/spec"
 )
 
-// mostCharacters is the maximum length of a comment in UTF-16 units, the largest of all ways to
+// maxCharacters is the maximum length of a comment in UTF-16 units, the largest of all ways to
 // count characters. GitHub accepts 65,536; the rest is for additions of a pipeline.
-const mostCharacters = 65_000
+const maxCharacters = 65_000
 
-// mostValue and mostLine are the numbers of characters shown of one value, and of one line.
+// maxValue and maxLine are the maximum numbers of characters of a value and of a line.
 const (
-	mostValue = 300
-	mostLine  = 1000
+	maxValue = 300
+	maxLine  = 1000
 )
 
 // readable replaces invisible and misleading characters: control characters, line ends, marks
@@ -35,18 +35,18 @@ func readable(text string) string {
 	return b.String()
 }
 
-// clipped cuts a text to most characters.
-func clipped(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
+// clipped cuts a text to limit characters.
+func clipped(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
 		return text
 	}
-	return string([]rune(text)[:most-1]) + "…"
+	return string([]rune(text)[:limit-1]) + "…"
 }
 
 // mdCode formats text as code in a line of Markdown. Nothing in it is markup, a link, or a
 // mention that would notify somebody.
 func mdCode(text string) string {
-	text = clipped(readable(text), mostValue)
+	text = clipped(readable(text), maxValue)
 	if text == "" {
 		return "–"
 	}
@@ -95,15 +95,15 @@ func longestRun(text string) (longest int) {
 func mdLines(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		line = strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")
-		lines = append(lines, clipped(readable(line), mostLine))
+		lines = append(lines, clipped(readable(line), maxLine))
 	}
 	return lines
 }
 
-// mdCut cuts a list to most lines and one that counts the others.
-func mdCut(lines []string, most int, others, noun string) []string {
-	if left := len(lines) - most; left > 0 {
-		return append(lines[:most:most], fmt.Sprintf(others, spec.Count(left, "more "+noun)))
+// mdCut cuts a list to limit lines and one that counts the others.
+func mdCut(lines []string, limit int, others, noun string) []string {
+	if left := len(lines) - limit; left > 0 {
+		return append(lines[:limit:limit], fmt.Sprintf(others, spec.Count(left, "more "+noun)))
 	}
 	return lines
 }
@@ -111,8 +111,8 @@ func mdCut(lines []string, most int, others, noun string) []string {
 // mdLength returns the length of a text in UTF-16 units.
 func mdLength(text string) int { return len(utf16.Encode([]rune(text))) }
 
-// mdFew is the length to which lists are cut that no section can do without.
-const mdFew = 40
+// mdShortList is the minimum length of the lists that every section needs.
+const mdShortList = 40
 
 // mdTail is the room for the last lines of a page that was cut.
 const mdTail = 1000
@@ -123,12 +123,12 @@ type mdSection struct {
 	text string
 }
 
-// mdPage joins head, sections and foot to a page of at most mostCharacters. write writes the
-// sections with lists of at most so many lines; the longest lists that fit are taken. If even the
-// shortest do not, the last sections are omitted. how is the command that prints all.
+// mdPage joins head, sections and foot to a page of at most maxCharacters. write returns the
+// sections with lists of at most the given number of lines. mdPage uses the longest lists that fit. If
+// even the shortest do not, it omits the last sections. how is the command that prints everything.
 func mdPage(head string, write func(lines int) []mdSection, foot, how string) string {
 	var sections []mdSection
-	for _, lines := range []int{math.MaxInt, 400, mdFew, 0} {
+	for _, lines := range []int{math.MaxInt, 400, mdShortList, 0} {
 		sections = write(lines)
 		var page strings.Builder
 		page.WriteString(head)
@@ -138,11 +138,11 @@ func mdPage(head string, write func(lines int) []mdSection, foot, how string) st
 		if page.WriteString(foot); lines < math.MaxInt {
 			page.WriteString(mdShortened(nil, how))
 		}
-		if mdLength(page.String()) <= mostCharacters {
+		if mdLength(page.String()) <= maxCharacters {
 			return page.String()
 		}
 	}
-	text, room := head, mostCharacters-mdLength(head)-mdLength(foot)-mdTail
+	text, room := head, maxCharacters-mdLength(head)-mdLength(foot)-mdTail
 	for i, s := range sections {
 		if room -= mdLength(s.text); room < 0 {
 			return text + foot + mdShortened(sections[i:], how)
@@ -152,11 +152,11 @@ func mdPage(head string, write func(lines int) []mdSection, foot, how string) st
 	return text + foot + mdShortened(nil, how)
 }
 
-// mdShortened returns the line that says what a page lacks: lines of lists, and some sections.
-func mdShortened(lacks []mdSection, how string) string {
+// mdShortened returns the line that reports that lists are cut, and names the sales of omitted sections.
+func mdShortened(omitted []mdSection, how string) string {
 	const few = 10
 	var sales []string
-	for _, s := range lacks {
+	for _, s := range omitted {
 		if s.sale != "" {
 			sales = append(sales, mdCode(s.sale))
 		}

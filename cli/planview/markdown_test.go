@@ -68,9 +68,9 @@ func TestMarkdownIsCut(t *testing.T) {
 		"thousands of them": {many(4000, 1), true, []string{"Sales left out: `sale-with-", " more sales.\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &Page{How: "salectl plan", Parts: test.parts, Troubles: test.wrong}
+			g := &Page{How: "salectl plan", Parts: test.parts, Errors: test.wrong}
 			text := g.Text()
-			if n := mdLength(text); n > mostCharacters {
+			if n := mdLength(text); n > maxCharacters {
 				t.Errorf("the page has %d characters", n)
 			}
 			if !strings.HasPrefix(text, g.marker()) {

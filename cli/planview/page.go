@@ -20,22 +20,22 @@ import (
 // Page formats plans as a comment of a merge request, in the Markdown of GitHub and
 // GitLab.
 type Page struct {
-	Title    string // "": none
-	How      string // command line that prints the complete plans
-	Parts    []Part
-	Troubles []string // errors that concern no single sale: of the files, or of the command line
-	Strays   []Strays
+	Title      string // "": none
+	How        string // command line that prints the complete plans
+	Parts      []Part
+	Errors     []string // errors that concern no single sale: of the files, or of the command line
+	Undeclared []UndeclaredSales
 }
 
-// Part is the result for one sale: a plan, or why there is none.
+// Part is the result for one sale: a plan, or the error of planning it.
 type Part struct {
-	Sale    spec.Sale
-	Plan    *planner.Plan
-	Trouble string // why there is no plan
+	Sale  spec.Sale
+	Plan  *planner.Plan
+	Error string // why no plan can be made
 }
 
-// Strays are the live sales of a location that no file declares.
-type Strays struct {
+// UndeclaredSales are the live sales at a location that no file declares.
+type UndeclaredSales struct {
 	Place      string   `json:"place"`
 	Undeclared []string `json:"undeclared"` // names, sorted
 }
@@ -65,7 +65,7 @@ var planTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 	"digest": func(d ledger.Hash) string { return mdCode(d.String()[:12]) },
 }).Parse(pageText))
 
-// executed returns the section that a template writes of data.
+// executed returns the output of a template for data.
 func executed(name string, data any) string {
 	var b strings.Builder
 	if err := planTemplate.ExecuteTemplate(&b, name, data); err != nil {
@@ -74,7 +74,7 @@ func executed(name string, data any) string {
 	return b.String()
 }
 
-// Text returns the page, of at most mostCharacters.
+// Text returns the page, of at most maxCharacters.
 func (g *Page) Text() string {
 	foot := ""
 	if g.Changes() {
@@ -89,9 +89,9 @@ func (g *Page) Text() string {
 
 // sections returns the sections of the page, with lists of at most lines lines.
 func (g *Page) sections(lines int) (all []mdSection) {
-	few := max(lines, mdFew)
-	if len(g.Troubles) > 0 {
-		all = append(all, mdSection{text: executed("text", troubleLines(strings.Join(g.Troubles, "\n"), few))})
+	few := max(lines, mdShortList)
+	if len(g.Errors) > 0 {
+		all = append(all, mdSection{text: executed("text", errorLines(strings.Join(g.Errors, "\n"), few))})
 	}
 	if len(g.Parts) > 1 {
 		var rows []string
@@ -108,23 +108,23 @@ func (g *Page) sections(lines int) (all []mdSection) {
 			all = append(all, mdSection{text: NothingToDo(part.Plan) + "\n\n"})
 		}
 	}
-	for _, u := range g.Strays {
+	for _, u := range g.Undeclared {
 		var names []string
 		for _, name := range u.Undeclared {
 			names = append(names, "- "+mdCode(name))
 		}
-		all = append(all, mdSection{text: executed("strays", Strays{u.Place, mdCut(names, few, "- and %s", "sale")})})
+		all = append(all, mdSection{text: executed("undeclared", UndeclaredSales{u.Place, mdCut(names, few, "- and %s", "sale")})})
 	}
 	return all
 }
 
-// heading counts the sales by what their plans do.
+// heading returns the title of the page, with the number of sales by outcome.
 func (g *Page) heading() string {
 	what := "Plan"
 	if g.Title != "" {
 		what += " of " + mdCode(g.Title)
 	}
-	if len(g.Troubles) > 0 {
+	if len(g.Errors) > 0 {
 		return what + ": not all can be made"
 	}
 	times := map[string]int{}
@@ -140,7 +140,7 @@ func (g *Page) heading() string {
 	return what + ": " + cmp.Or(strings.Join(words, ", "), isUnchanged)
 }
 
-// What a plan does to a sale.
+// Outcomes of plans, as in "2 sales to create".
 const (
 	isNew       = "to create"
 	isChanged   = "to change"
@@ -149,7 +149,7 @@ const (
 	isUnchanged = "no changes"
 )
 
-// outcome returns what the plan does.
+// outcome returns what the plan does to the sale.
 func (part Part) outcome() string {
 	switch plan := part.Plan; {
 	case plan == nil:
@@ -166,21 +166,20 @@ func (part Part) outcome() string {
 
 // planSection is the section of one sale. Its lists are lines of Markdown.
 type planSection struct {
-	Sale   spec.Sale
-	Plan   *planner.Plan // nil: there is none, see Trouble
-	Labels []string
-	// Noticed is what buyers notice.
-	Noticed string
+	Sale    spec.Sale
+	Plan    *planner.Plan // nil: there is none, see Error
+	Labels  []string
+	Noticed string // changes that buyers notice
 
-	Trouble, Warnings, Resources []string
+	Error, Warnings, Resources []string
 }
 
 // text returns the section of the sale, with lists of at most lines lines.
 func (part Part) text(lines int) string {
-	few := max(lines, mdFew)
+	few := max(lines, mdShortList)
 	s := planSection{Sale: part.Sale, Plan: part.Plan}
 	if plan := part.Plan; plan == nil {
-		s.Trouble = troubleLines(part.Trouble, few)
+		s.Error = errorLines(part.Error, few)
 	} else {
 		s.Sale.Name, s.Sale.Labels = plan.Sale, plan.Labels
 		s.Noticed = noticed(plan)
@@ -195,14 +194,14 @@ func (part Part) text(lines int) string {
 	for _, key := range slices.Sorted(maps.Keys(s.Sale.Labels)) {
 		s.Labels = append(s.Labels, mdCode(key+"="+s.Sale.Labels[key]))
 	}
-	const mostLabels = 10
-	if more := len(s.Labels) - mostLabels; more > 0 {
-		s.Labels = append(s.Labels[:mostLabels], fmt.Sprintf("and %d more", more))
+	const maxLabels = 10
+	if more := len(s.Labels) - maxLabels; more > 0 {
+		s.Labels = append(s.Labels[:maxLabels], fmt.Sprintf("and %d more", more))
 	}
 	return executed("sale", s)
 }
 
-// noticed describes what buyers notice of a plan, as a list. An action of a decoded plan may lack
+// noticed lists the changes of a plan that buyers notice. An action of a decoded plan may lack
 // attributes.
 func noticed(plan *planner.Plan) string {
 	for _, a := range plan.Actions {
@@ -241,7 +240,7 @@ func holdTerms(p *spec.Payment) spec.Payment {
 	return terms
 }
 
-// troubleLines returns at most most lines of the text of an error.
-func troubleLines(text string, most int) []string {
-	return mdCut(mdLines(text), most, "… and %s", "line")
+// errorLines returns at most limit lines of the text of an error.
+func errorLines(text string, limit int) []string {
+	return mdCut(mdLines(text), limit, "… and %s", "line")
 }

@@ -1,7 +1,7 @@
 // Package terminal prints text for people: colours, tables, and screens that are drawn again.
 //
 // It guarantees that text of others cannot control the terminal, and that there are colours
-// only where people see them. What is printed is the caller's.
+// only where people see them. Callers choose what is printed.
 package terminal
 
 import (

@@ -18,15 +18,15 @@ import (
 	"salectl/spec"
 )
 
-// hears returns what arrives of an update that is sent in messages of at most that many bytes.
-func hears(t *testing.T, told *ownership.PeerUpdate, most int) (heard []*ownership.PeerUpdate) {
+// sendUpdate returns the updates received after one is sent in messages of at most limit bytes.
+func sendUpdate(t *testing.T, sent *ownership.PeerUpdate, limit int) (received []*ownership.PeerUpdate) {
 	t.Helper()
-	all, err := peers.EncodeUpdate(told, most)
+	all, err := peers.EncodeUpdate(sent, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range all {
-		message, rest, err := streampb.Cut(streampb.Append(nil, r), most)
+		message, rest, err := streampb.Cut(streampb.Append(nil, r), limit)
 		if err != nil || message == nil || len(rest) > 0 {
 			t.Fatalf("a message of %d bytes: %v", len(r.GetPeer()), err)
 		}
@@ -34,27 +34,27 @@ func hears(t *testing.T, told *ownership.PeerUpdate, most int) (heard []*ownersh
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = peers.ReceiveRequest(got, func(e peers.ForwardedRequest) { t.Errorf("it asks for %+v", e) }, func(t *ownership.PeerUpdate) { heard = append(heard, t) })
+		err = peers.ReceiveRequest(got, func(e peers.ForwardedRequest) { t.Errorf("received the request %+v, want an update", e) }, func(t *ownership.PeerUpdate) { received = append(received, t) })
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return heard
+	return received
 }
 
-// most is a number that takes the most digits.
-const most = math.MaxInt64 - 1
+// largest is a number with the maximum number of digits.
+const largest = math.MaxInt64 - 1
 
-// reports are of all shards that a sale can have, with numbers that take the most digits.
+// reports are of all shards that a sale can have, with numbers of the maximum number of digits.
 func reports() (all []shard.Report) {
 	load := 123456.789012345
 	for i := range spec.MaxLockCount {
 		all = append(all, shard.Report{
-			Shard: i, Next: most, Release: time.Unix(1_800_000_000, 123456789).UTC(), Load: shard.Load{PerSecond: &load, Queue: most, Stuck: "ledger"},
+			Shard: i, Next: largest, Release: time.Unix(1_800_000_000, 123456789).UTC(), Load: shard.Load{PerSecond: &load, Queue: largest, Stuck: "ledger"},
 			Totals: ledger.Totals{
-				Generation: most, Epoch: most, Owner: "owner.example.com:12345", Phase: "open", Limit: most, Available: most,
-				Held: most, Sold: most, InFlight: most, Fill: most, Entries: most,
-				Outcomes: ledger.Outcomes{OpenHolds: most, Confirmed: most, Expired: most, Cancelled: most, Refunded: most, Resold: most, RefundsDue: most},
+				Generation: largest, Epoch: largest, Owner: "owner.example.com:12345", Phase: "open", Limit: largest, Available: largest,
+				Held: largest, Sold: largest, InFlight: largest, Fill: largest, Entries: largest,
+				Outcomes: ledger.Outcomes{OpenHolds: largest, Confirmed: largest, Expired: largest, Cancelled: largest, Refunded: largest, Resold: largest, RefundsDue: largest},
 			},
 		})
 	}
@@ -66,17 +66,17 @@ func reports() (all []shard.Report) {
 func TestUpdatesAreDivided(t *testing.T) {
 	state, owns := "standby", &ownership.Owned{}
 	for i := range spec.MaxLockCount {
-		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, most)
+		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, largest)
 	}
-	for _, told := range []*ownership.PeerUpdate{
+	for _, sent := range []*ownership.PeerUpdate{
 		{Run: saletest.UID, State: &state, Owned: owns, Reports: reports(), Traffic: &ownership.Traffic{Came: 1, Passed: 2}},
 		{Run: saletest.UID, State: &state, Reports: reports()[:1]},
 		{Run: saletest.UID, ProofReply: 7, UnitsMayReturn: true, Reports: reports()},
 	} {
 		for _, size := range []int{streampb.MaxMessage, 40_000} {
 			got := ownership.PeerUpdate{Run: saletest.UID}
-			for _, part := range hears(t, told, size) {
-				if part.Run != saletest.UID || part.ProofReply != told.ProofReply || part.UnitsMayReturn != told.UnitsMayReturn {
+			for _, part := range sendUpdate(t, sent, size) {
+				if part.Run != saletest.UID || part.ProofReply != sent.ProofReply || part.UnitsMayReturn != sent.UnitsMayReturn {
 					t.Errorf("a part is of run %q, and answers %d, %v", part.Run, part.ProofReply, part.UnitsMayReturn)
 				}
 				if part.State != nil {
@@ -88,8 +88,8 @@ func TestUpdatesAreDivided(t *testing.T) {
 				got.Reports = append(got.Reports, part.Reports...)
 				got.ProofReply, got.UnitsMayReturn = part.ProofReply, part.UnitsMayReturn
 			}
-			if !reflect.DeepEqual(&got, told) {
-				t.Errorf("in messages of %d bytes: %d reports of %d arrive, or something else is another", size, len(got.Reports), len(told.Reports))
+			if !reflect.DeepEqual(&got, sent) {
+				t.Errorf("in messages of %d bytes: %d reports of %d arrive, or something else is another", size, len(got.Reports), len(sent.Reports))
 			}
 		}
 	}
@@ -97,13 +97,13 @@ func TestUpdatesAreDivided(t *testing.T) {
 
 // TestLargestTransferFits: as many ranges as a transfer may have fit into a message, whatever their numbers.
 func TestLargestTransferFits(t *testing.T) {
-	m := shard.Message{Kind: shard.Sent, From: 1, To: 2, Transfer: most, Request: most}
+	m := shard.Message{Kind: shard.Sent, From: 1, To: 2, Transfer: largest, Request: largest}
 	for i := range int64(ledger.MaxRanges + 1) { // a claim that names its units, and a run beside them
-		m.Units = append(m.Units, ledger.Range{First: most/2 + 3*i, Count: 2})
+		m.Units = append(m.Units, ledger.Range{First: largest/2 + 3*i, Count: 2})
 	}
-	heard := hears(t, &ownership.PeerUpdate{Run: saletest.UID, Messages: []shard.Message{m}}, streampb.MaxMessage)
-	if len(heard) != 1 || !reflect.DeepEqual(heard[0].Messages, []shard.Message{m}) {
-		t.Errorf("%d messages arrive", len(heard))
+	received := sendUpdate(t, &ownership.PeerUpdate{Run: saletest.UID, Messages: []shard.Message{m}}, streampb.MaxMessage)
+	if len(received) != 1 || !reflect.DeepEqual(received[0].Messages, []shard.Message{m}) {
+		t.Errorf("%d messages arrive", len(received))
 	}
 	if _, err := peers.EncodeUpdate(&ownership.PeerUpdate{Messages: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
 		t.Errorf("of what cannot be divided: %v", err)
@@ -135,13 +135,13 @@ func TestRepliesArrive(t *testing.T) {
 		{7, request.Answer{Elsewhere: true}},
 	} {
 		route := ownership.Route{Owner: "id", Address: "there:1", Epoch: c.id}
-		heard := false
+		received := false
 		read(t, peers.EncodeReply(c.id, c.given, route), func(id uint64, a request.Answer, owner ownership.Route) {
-			if heard = true; id != c.id || !reflect.DeepEqual(a, c.given) || owner != route {
+			if received = true; id != c.id || !reflect.DeepEqual(a, c.given) || owner != route {
 				t.Errorf("to %d\n%+v by %+v arrives as\n%+v by %+v", c.id, c.given, route, a, owner)
 			}
 		})
-		if !heard {
+		if !received {
 			t.Errorf("%+v does not arrive", c.given)
 		}
 	}

@@ -15,7 +15,7 @@
 //
 // Callers record owners as they learn of them (SetOwner, ClearOwner), report the end of links
 // (HandleLinkEnd), and advance the time (Tick). A forwarded request is never forwarded again: the process
-// that receives it answers or bounces it.
+// that receives it answers it, or returns it with the owner that it knows.
 package peers
 
 import (
@@ -35,7 +35,7 @@ import (
 // owner's answers back. While no owner is known, or the owner does not serve the shard yet, requests wait for
 // up to OwnerTimeout. All methods are safe for concurrent use.
 type Remote struct {
-	*request.Pending // whose table Underway the shard of this process shares
+	*request.Pending // its Underway is shared with the shard of this process
 	cfg              RemoteConfig
 	cancel           func(*request.Ticket) // the method Cancel
 	ticketCount      atomic.Int64          // tickets; written under mu
@@ -48,7 +48,7 @@ type Remote struct {
 	sent        []*request.Ticket // sent to one process and not answered, in order
 	sentTo      string            // id of that process, or of the last one
 	lastID      uint64            // id of a forwarded request
-	turns       uint64            // number of tickets that have entered
+	turns       uint64            // turn of the newest ticket
 	closed      *request.Answer
 }
 
@@ -67,7 +67,7 @@ const OwnerTimeout = time.Second
 // ownerPause is the pause before the next request to an owner that does not serve its shard yet.
 const ownerPause = 5 * time.Millisecond
 
-// RemoteConfig is what a Remote is made of; all but Notify is required.
+// RemoteConfig configures a Remote. All fields but Notify are required.
 type RemoteConfig struct {
 	Shard    int
 	UID      string // of the run
@@ -75,7 +75,7 @@ type RemoteConfig struct {
 	Clock    clock.Clock
 	MaxQueue func() int // how many requests may wait
 	Me       string     // the id of this process
-	IDBase   uint64     // the ids of forwarded requests count up from the number after it, so that those of another session differ
+	IDBase   uint64     // the first forwarded request has the id after it, so that ids of two sessions differ
 	// Send sends a request to the process of that id, and does not wait. It returns false if the
 	// process cannot be reached now, or cannot take more.
 	Send func(owner string, e ForwardedRequest) bool
@@ -201,25 +201,25 @@ func (r *Remote) insert(ts ...*request.Ticket) {
 	r.queue = slices.Insert(r.queue, at, ts...)
 }
 
-// update calls do under the lock, and completes the tickets that do returns. It calls Notify if requests have
-// begun to wait.
+// update calls do under the lock, and completes the tickets that do returns. It calls Notify if the queue was
+// empty and is not any more.
 func (r *Remote) update(do func() []*request.Ticket) {
 	r.mu.Lock()
 	waited := len(r.queue)
-	over := do()
+	completed := do()
 	r.ticketCount.Store(int64(len(r.queue) + len(r.sent)))
 	if r.cfg.Notify != nil && waited == 0 && len(r.queue) > 0 {
 		r.cfg.Notify()
 	}
 	r.mu.Unlock()
-	for _, t := range over {
+	for _, t := range completed {
 		t.Complete()
 	}
 }
 
 // sendQueued sends the queued requests, if their owner is known and may be called. It returns the tickets that
 // it has answered. mu is held.
-func (r *Remote) sendQueued(now clock.Now) (over []*request.Ticket) {
+func (r *Remote) sendQueued(now clock.Now) (completed []*request.Ticket) {
 	to := r.route.Owner
 	switch {
 	case to == "" || len(r.queue) == 0 || now.Mono < r.pausedUntil || len(r.sent) > 0 && r.sentTo != to:
@@ -253,8 +253,8 @@ func (r *Remote) sendQueued(now clock.Now) (over []*request.Ticket) {
 }
 
 // offerLocal queues the waiting requests on the shard of this process, which owns it. It returns the
-// queries that it has answered. mu is held.
-func (r *Remote) offerLocal(now clock.Now) (over []*request.Ticket) {
+// answered queries. mu is held.
+func (r *Remote) offerLocal(now clock.Now) (completed []*request.Ticket) {
 	n := 0
 	for _, t := range r.queue {
 		if !r.takeForDecision(t) {
@@ -267,7 +267,7 @@ func (r *Remote) offerLocal(now clock.Now) (over []*request.Ticket) {
 				t.PutBack()
 				break
 			}
-			t.Answer, over = a, append(over, t)
+			t.Answer, completed = a, append(completed, t)
 		} else if r.cfg.OfferLocal(now, t) != "" {
 			if !t.MaybeDecided {
 				t.PutBack()
@@ -277,7 +277,7 @@ func (r *Remote) offerLocal(now clock.Now) (over []*request.Ticket) {
 		n++
 	}
 	r.queue = slices.Delete(r.queue, 0, n)
-	return over
+	return completed
 }
 
 // takeForDecision takes a waiting ticket for a decision. It returns false if the ticket was withdrawn. mu
@@ -290,8 +290,8 @@ func (r *Remote) takeForDecision(t *request.Ticket) bool {
 	return t.MaybeDecided || t.Take()
 }
 
-// Cancel records that the requester of a forwarded ticket has gone. The ticket is forwarded to no other process,
-// and the owner is notified, so that it does not decide the request if it has not yet.
+// Cancel records that the requester of a forwarded ticket has gone. The ticket is forwarded to no other process.
+// The owner of a claim is notified, so that it does not decide the claim if it has not yet.
 func (r *Remote) Cancel(t *request.Ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -329,20 +329,20 @@ func (r *Remote) HandleReply(now clock.Now, id uint64, a request.Answer, owner o
 		case t == nil:
 			return nil
 		case a.Elsewhere:
-			t.MaybeDecided = t.MaybeDecided || a.Outcome == api.Unknown // the peer has stopped, and does not know what became of it
+			t.MaybeDecided = t.MaybeDecided || a.Outcome == api.Unknown // the peer has stopped without knowing the outcome
 			r.pauseOwner(now)
 			r.updateRoute(owner)
 			r.requeue(t)
-			over := r.sendQueued(now) // first, if it is known by now who takes it
-			return append(over, r.refuseLate(now)...)
+			completed := r.sendQueued(now) // before refusals: the new owner may be known by now
+			return append(completed, r.refuseLate(now)...)
 		}
 		r.answer(t, a)
-		over := []*request.Ticket{t}
+		completed := []*request.Ticket{t}
 		if r.probing || len(r.sent) == 0 {
 			r.probing = false
-			over = append(over, r.sendQueued(now)...)
+			completed = append(completed, r.sendQueued(now)...)
 		}
-		return over
+		return completed
 	})
 }
 
@@ -404,7 +404,7 @@ func (r *Remote) HandleLinkEnd(now clock.Now, owner string) (unanswered int) {
 // call.
 func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 	r.update(func() []*request.Ticket {
-		over := append(r.refuseLate(now), r.sendQueued(now)...)
+		completed := append(r.refuseLate(now), r.sendQueued(now)...)
 		for _, t := range r.queue {
 			wake = clock.Soonest(wake, t.WaitsSince+OwnerTimeout)
 		}
@@ -416,13 +416,13 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 		if len(r.queue) > 0 && r.pausedUntil > now.Mono {
 			wake = clock.Soonest(wake, r.pausedUntil)
 		}
-		return over
+		return completed
 	})
 	return wake
 }
 
 // refuseLate refuses the requests that have waited for OwnerTimeout. mu is held.
-func (r *Remote) refuseLate(now clock.Now) (over []*request.Ticket) {
+func (r *Remote) refuseLate(now clock.Now) (completed []*request.Ticket) {
 	late := func(t *request.Ticket) bool { return now.Mono >= t.WaitsSince+OwnerTimeout }
 	lateQuery := func(t *request.Ticket) bool { return t.Query != nil && late(t) }
 	unanswered := slices.ContainsFunc(r.sent, lateQuery)
@@ -436,18 +436,18 @@ func (r *Remote) refuseLate(now clock.Now) (over []*request.Ticket) {
 				return false
 			}
 			t.PutBack()
-			return r.refuse(t, why, &over)
+			return r.refuse(t, why, &completed)
 		})
 	}
 	r.queue = slices.DeleteFunc(r.queue, func(t *request.Ticket) bool {
-		return late(t) && r.refuse(t, why, &over)
+		return late(t) && r.refuse(t, why, &completed)
 	})
-	return over
+	return completed
 }
 
-// refuse answers a ticket that is not sent again, and appends it to over. A ticket that was cancelled or
+// refuse answers a ticket that is not sent again, and appends it to completed. A ticket that was cancelled or
 // withdrawn gets no answer. refuse returns true in any case, for slices.DeleteFunc. mu is held.
-func (r *Remote) refuse(t *request.Ticket, why request.Answer, over *[]*request.Ticket) bool {
+func (r *Remote) refuse(t *request.Ticket, why request.Answer, completed *[]*request.Ticket) bool {
 	switch {
 	case t.Cancelled:
 		r.drop(t)
@@ -458,7 +458,7 @@ func (r *Remote) refuse(t *request.Ticket, why request.Answer, over *[]*request.
 		return true // it was withdrawn
 	}
 	r.answer(t, why)
-	*over = append(*over, t)
+	*completed = append(*completed, t)
 	return true
 }
 
@@ -481,17 +481,17 @@ func (r *Remote) drop(t *request.Ticket) {
 	if !t.Held() {
 		return
 	}
-	if t.MaybeDecided { // perhaps only since it is gone
+	if t.MaybeDecided { // perhaps set after the requester had gone
 		r.AddDoubt(t)
 	}
 	r.Underway.Leave(t)
 }
 
 // refuseAll refuses all waiting requests. mu is held.
-func (r *Remote) refuseAll(why request.Answer) (over []*request.Ticket) {
+func (r *Remote) refuseAll(why request.Answer) (completed []*request.Ticket) {
 	for _, t := range r.queue {
-		r.refuse(t, why, &over)
+		r.refuse(t, why, &completed)
 	}
 	r.queue = nil
-	return over
+	return completed
 }

@@ -40,11 +40,11 @@ type sentRequest struct {
 // waiter is a request and what it was told.
 type waiter struct {
 	*remoteWorld
-	ticket *request.Ticket
-	told   []request.Answer
+	ticket  *request.Ticket
+	answers []request.Answer
 }
 
-const meanwhile = api.Standby // is what those are told that nobody could be asked for
+const meanwhile = api.Standby // the answer to requests that no owner could be sent
 
 func newRemoteWorld(t *testing.T) *remoteWorld {
 	w := &remoteWorld{
@@ -87,9 +87,9 @@ func (w *remoteWorld) ticketFor(r request.Request) *waiter {
 	x := &waiter{remoteWorld: w, ticket: request.NewTicket(&w.pool, r, w.mint, w.now.Mono)}
 	x.ticket.OnAnswer(request.WaiterFunc(func() {
 		a := x.ticket.Answer
-		x.told = append(x.told, a)
-		if len(x.told) > 1 {
-			w.t.Errorf("%+v was told %+v", r, x.told)
+		x.answers = append(x.answers, a)
+		if len(x.answers) > 1 {
+			w.t.Errorf("%+v got the answers %+v", r, x.answers)
 		}
 	}))
 	return x
@@ -135,7 +135,7 @@ func (w *remoteWorld) pass(d time.Duration) {
 		next := end
 		if wake != 0 {
 			if wake <= w.now.Mono {
-				w.t.Fatalf("it wants to be told the time at %v, now is %v", wake, w.now.Mono)
+				w.t.Fatalf("Tick is due at %v, now is %v", wake, w.now.Mono)
 			}
 			next = min(next, wake)
 		}
@@ -158,13 +158,13 @@ func (w *remoteWorld) bounces(to ownership.Route, es ...ForwardedRequest) {
 func (x *waiter) hears(want api.Outcome) request.Answer {
 	x.t.Helper()
 	switch {
-	case want == "" && len(x.told) == 0:
+	case want == "" && len(x.answers) == 0:
 		return request.Answer{}
-	case len(x.told) != 1 || x.told[0].Outcome != want:
-		x.t.Errorf("%s was told %+v, want %q", x.ticket.User, x.told, want)
+	case len(x.answers) != 1 || x.answers[0].Outcome != want:
+		x.t.Errorf("%s got the answers %+v, want %q", x.ticket.User, x.answers, want)
 		return request.Answer{}
 	}
-	return x.told[0]
+	return x.answers[0]
 }
 
 var (
@@ -228,7 +228,7 @@ func TestRemotePassesOn(t *testing.T) {
 	w.answers(es[2], remoteDenied)
 	w.answers(es[2], remoteSold) // which was answered
 	if got := b.hears(api.Sold); got.Replayed || got.Claim.Units[0] != 7 {
-		t.Errorf("who has brought no key is told %+v", got) // nobody else can have asked
+		t.Errorf("a request without a key gets %+v", got) // nobody else can have asked
 	}
 	if got := a.hears(api.Sold); !got.Replayed || got.Claim.Units[0] != 8 {
 		t.Errorf("%+v", got)
@@ -502,10 +502,10 @@ func TestRemoteOtherRules(t *testing.T) {
 	w.answers(es[1], remoteDenied)
 	second.hears(api.Unknown)
 	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
-		t.Errorf("turned away while one is to be decided again, it is told %+v", got)
+		t.Errorf("turned away while one is to be decided again, it gets %+v", got)
 	}
 	if got := w.r.Refuse(first.ticket.Repeat(), request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
-		t.Errorf("turned away itself, it is told %+v", got)
+		t.Errorf("turned away itself, it gets %+v", got)
 	}
 	first.hears(api.NotChecked)
 	first.ticket.Finish()
@@ -525,11 +525,11 @@ func TestRemoteKeys(t *testing.T) {
 	first, second, other := w.offers("a", "1"), w.offers("a", "1"), w.offers("a", "2")
 	es := w.asked("p", "a", "a", "a")
 	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
-		t.Errorf("turned away while one is under way, it is told %+v", got)
+		t.Errorf("turned away while one is under way, it gets %+v", got)
 	}
 	for _, q := range []request.Request{{User: "a", Key: "3"}, {User: "b", Key: "1"}, {User: "a"}} {
 		if got := w.r.Refuse(q, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
-			t.Errorf("%+v is told %+v", q, got)
+			t.Errorf("%+v gets %+v", q, got)
 		}
 	}
 	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.KeyReused}); got.Outcome != api.KeyReused {
@@ -559,7 +559,7 @@ func TestRemoteKeys(t *testing.T) {
 		x.hears(want)
 	}
 	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
-		t.Errorf("turned away while it is in doubt, it is told %+v", got)
+		t.Errorf("turned away while it is in doubt, it gets %+v", got)
 	}
 }
 
@@ -733,7 +733,7 @@ func TestRemoteSettles(t *testing.T) {
 	w.r.ClearOwner("p")
 	w.pass(OwnerTimeout)
 	w.r.Tick(w.now)
-	if len(x.told) == 0 {
+	if len(x.answers) == 0 {
 		w.r.Close(request.Answer{Outcome: api.Closed})
 	}
 	x.hears(api.Unknown)
@@ -759,8 +759,8 @@ func TestRemoteQueries(t *testing.T) {
 		t.Fatalf("sent %+v", w.sent)
 	}
 	w.answers(w.sent[1].ForwardedRequest, request.Answer{Claims: []request.Claim{{User: "b"}}})
-	if len(b.told) != 1 || b.told[0].Outcome != "" || len(b.told[0].Claims) != 1 {
-		t.Errorf("the query is answered with %+v", b.told)
+	if len(b.answers) != 1 || b.answers[0].Outcome != "" || len(b.answers[0].Claims) != 1 {
+		t.Errorf("the query is answered with %+v", b.answers)
 	}
 	w.answers(w.sent[0].ForwardedRequest, remoteSold)
 	a.hears(api.Sold)
@@ -790,8 +790,8 @@ func TestRemoteQueryComesHome(t *testing.T) {
 	x.hears("")
 	w.noHome = ""
 	w.r.Tick(w.now)
-	if len(x.told) != 1 || x.told[0].Claim.User != "a" || w.r.Busy() {
-		t.Errorf("it is answered with %+v", x.told)
+	if len(x.answers) != 1 || x.answers[0].Claim.User != "a" || w.r.Busy() {
+		t.Errorf("it is answered with %+v", x.answers)
 	}
 }
 

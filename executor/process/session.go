@@ -23,16 +23,16 @@ import (
 // queues to the owners of the others.
 type session struct {
 	uid      string
-	shards   []atomic.Pointer[shard.Shard] // with a lease, or about to have one; nil: another process's
-	remotes  []*peers.Remote               // by shard: the queues of requests that another process decides
+	shards   []atomic.Pointer[shard.Shard] // by number; with a lease, or about to have one; nil: another process owns it
+	remotes  []*peers.Remote               // by shard: the queues of requests for another owner
 	totals   *shard.SaleTotals
 	ack      spec.Ack
 	post     func(shard.Message)   // delivers messages between shards
 	batchers []*listengine.Batcher // by node; none where owners decide
 	links    *peers.Links
 	away     func() request.Answer // the answer while the process does not serve
-	depth    atomic.Int64          // how many requests may wait on a shard
-	granted  []atomic.Int64        // by shard: when its owner released the lease to this process, monotonic; 0: no owner has, or the shard is served since
+	depth    atomic.Int64          // maximum number of waiting requests of a shard
+	granted  []atomic.Int64        // by shard: monotonic time when its owner released the lease to this process; 0: no owner has, or this process serves the shard by now
 
 	redPackets
 	runningShards
@@ -55,12 +55,12 @@ type runningShards struct {
 	cfg     shard.Config
 	sizes   lists.Sizes
 	running map[int]*shard.Shard // by number
-	users   []*userSource        // all sources that rules have read; release closes them
+	users   []*userSource        // all sources of user attributes that rules have used; release closes them
 }
 
-// newest has the declaration of the newest generation.
+// newest is the declaration of the newest generation.
 type newest struct {
-	eligibility atomic.Pointer[eligibility] // decides by its rules; nil: it has none
+	eligibility atomic.Pointer[eligibility] // decides by its rules; nil: the generation has none
 	declared    atomic.Pointer[spec.Sale]   // of the newest generation that was passed to the shards
 	settings    atomic.Pointer[pb.Settings]
 }
@@ -101,7 +101,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 			Send:     d.links.Forward,
 			OfferLocal: func(now clock.Now, ticket *request.Ticket) api.Outcome {
 				s := t.local(i)
-				if s == nil || !s.May(now) || t.refusesWhileStalled(s.Stalled()) { // there it would wait for longer
+				if s == nil || !s.May(now) || t.refusesWhileStalled(s.Stalled()) { // it would wait longer there
 					return api.Standby
 				}
 				return s.Offer(now, ticket)
@@ -117,7 +117,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 // local returns a shard if this process has its lease or is about to; nil: another process owns it.
 func (t *session) local(i int) *shard.Shard { return t.shards[i].Load() }
 
-// locals returns all shards that local returns.
+// locals returns the shards whose lease this process has, or is about to have.
 func (t *session) locals() (all []*shard.Shard) {
 	for i := range t.shards {
 		if s := t.local(i); s != nil {
@@ -202,9 +202,9 @@ func (t *session) maxUnlogged(i int) int64 {
 	return spec.Allotment(t.declared.Load().Backlog, len(t.shards), i)
 }
 
-// refusesWhileStalled reports whether a shard with that stall refuses claims, which would wait for a store that
-// does not reply. With ack redis claims do not wait for the ledger, up to a bound. A stalled list node
-// gets requests all the same: its reply shows that the stall is over.
+// refusesWhileStalled reports whether a shard with this stall refuses claims, since they would wait for a store
+// that does not reply. With ack redis claims do not wait for the ledger, up to a bound. A stalled list node
+// still gets requests: only a reply ends its stall.
 func (t *session) refusesWhileStalled(stall *shard.Stall) bool {
 	return stall != nil && !stall.Node && t.ack != spec.AckRedis
 }
@@ -216,7 +216,7 @@ func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.batche
 func (t *session) passGenerations(sale *ledger.Sale, own Config) {
 	t.totals.Generation(sale.Generation())
 	t.declare(sale, own)
-	depth := own.Queue // where the generation declares nothing
+	depth := own.Queue // default
 	if q := t.declared.Load().Queue; q != nil {
 		depth = int(q.Depth)
 	}
@@ -291,7 +291,7 @@ func (t *session) release(a request.Answer) {
 }
 
 // recall answers a claim from memory, if that needs no commit. A final claim (Claim.IsFinal) and a reused key
-// are certain however little of the log is read. Any other answer is certain only while this process may
+// are certain even if little of the log is read. Any other answer is certain only while this process may
 // append and the shard has read its log to the end: generations that are not read yet may change the answer.
 func (t *session) recall(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer) bool {
 	ok := s.RecallTo(now, r, a)
@@ -327,8 +327,8 @@ func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answ
 }
 
 // confirmRecalled checks the answer a that recall has found, and corrects it if an earlier request of the same
-// key was accepted or may be. It returns false if the request must be queued in spite of a. idle is true
-// if no request was under way before recall: then recall knew all outcomes.
+// key was accepted or may be. It returns false if the request must be queued nevertheless. idle reports that no
+// request was under way before recall, so that recall knew all outcomes.
 func (t *session) confirmRecalled(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer, idle bool) bool {
 	switch {
 	case s.ListMayContradict(a):

@@ -20,25 +20,25 @@ import (
 
 // Status is a sale as the process that serves it sees it.
 type Status struct {
-	// SaleSummary has no units. Its phase is that in the ledger, which has no hours: View adds both.
-	// Outcome is why this process does not know the whole sale: then some of the rest is zero, shards may
-	// be Unknown, and phase and hours are those of the sale's log. "": it does.
+	// SaleSummary has no units, and the phase of the ledger, which disregards the hours. View adds the units
+	// and applies the hours. Outcome is why this process does not know the whole sale; "": it does. If it is set,
+	// some other fields are zero, shards may be Unknown, and phase and hours are those of the sale's log.
 	api.SaleSummary
 	About     spec.About
-	Run       int64 // by the sale's log; 0: it is not known
-	Sells     bool  // or would, if it is open: some shard can be written, as far as is known
+	Run       int64 // by the sale's log; 0: unknown
+	Sells     bool  // some shard can be written, as far as is known: while the sale is open, claims are accepted
 	PerUser   int64
 	Partial   bool
 	Packets   *api.Packets // nil: units are no packets of money
 	Shards    []shard.Status
 	Nodes     []ownership.NodeStatus
 	Processes []api.Process    // of the sale, as far as is known
-	Moves     []api.Move       // shards that are not where they should be, or about to
-	Problems  []status.Problem // of this process, as it compiled them last
+	Moves     []api.Move       // shards that are moving or will move to another process
+	Problems  []status.Problem // of this process, when they were last collected
 }
 
-// View returns the part of the status that a token with the right to claim may read, with the phase at a
-// time, and the sums of all shards if all are known.
+// View returns the part of the status that a token with the right to claim may read: with the phase at now, and
+// with the sums of all shards if all are known.
 func (s *Status) View(now time.Time) *api.Sale {
 	view := &api.Sale{SaleSummary: s.SaleSummary, PerUserLimit: s.PerUser, Partial: s.Partial, Packets: s.Packets, ServerTime: now.UTC()}
 	view.Phase = ledger.PhaseAt(cmp.Or(s.Phase, ledger.PhaseUnknown), s.OpensAt, s.ClosesAt, now)
@@ -74,7 +74,8 @@ func (s *Status) View(now time.Time) *api.Sale {
 	return view
 }
 
-// Ready returns nil while this process can answer for every shard: by itself, or by a peer.
+// Ready returns nil while this process can answer for every shard, by itself or through a peer, and otherwise
+// the first reason why not.
 func (d *Admission) Ready() error {
 	t, now := d.serving.Load(), d.clock()
 	switch {
@@ -135,7 +136,7 @@ func (d *Admission) stuck(now clock.Now, s *shard.Shard) string {
 	return ""
 }
 
-// absent returns why this process does not serve, in more detail than answers have.
+// absent returns why this process does not serve, in more detail than the answers to requests do.
 func (d *Admission) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
@@ -151,8 +152,8 @@ func (d *Admission) absent() error {
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }
 
-// Status returns what this process knows of the sale: by its own shards, and by the updates of its
-// peers.
+// Status returns the state of the sale as this process knows it: from its own shards, and from the updates of
+// its peers.
 func (d *Admission) Status() Status {
 	t, h, now := d.serving.Load(), d.health.Load(), d.clock()
 	away := d.away.Load().Outcome
@@ -163,7 +164,7 @@ func (d *Admission) Status() Status {
 	}
 	if t == nil {
 		v.Outcome = away
-		v.byLog(h)
+		v.setByLog(h)
 		return v
 	}
 	v.UID, v.Packets = t.uid, t.about
@@ -212,13 +213,13 @@ func (d *Admission) Status() Status {
 	}
 	v.OpensAt, v.ClosesAt = ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
 	if v.Outcome != "" {
-		v.byLog(h)
+		v.setByLog(h)
 	}
 	return v
 }
 
-// byLog sets the phase and the hours of a sale of which some shards are unknown to those of its log.
-func (s *Status) byLog(h *health) {
+// setByLog sets phase and hours to those of the sale's log, and updates Sells, for a sale with unknown shards.
+func (s *Status) setByLog(h *health) {
 	s.Phase, s.OpensAt, s.ClosesAt = "", h.Logged.OpensAt, h.Logged.ClosesAt
 	if h.Unread == nil || ledger.Over(h.Logged.Phase) {
 		s.Phase = h.Logged.Phase
@@ -236,7 +237,7 @@ func (m *Machine) Away() (answer request.Answer, away bool) {
 	return *m.away.Load(), m.serving.Load() == nil
 }
 
-// Shards returns the shards that this process has the lease of, or is about to have. It is safe for
+// Shards returns the shards whose lease this process has, or is about to have. It is safe for
 // concurrent use.
 func (m *Machine) Shards() []*shard.Shard {
 	if t := m.serving.Load(); t != nil {
@@ -245,8 +246,8 @@ func (m *Machine) Shards() []*shard.Shard {
 	return nil
 }
 
-// Forwards returns what became of forwarded requests: how many were answered, how many met a process
-// that does not own the shard, and how many were lost with their link. It is safe for concurrent use.
+// Forwards returns the number of forwarded requests that were answered, that were sent to a process
+// that does not own the shard, and that were lost with their link. It is safe for concurrent use.
 func (m *Machine) Forwards() (answered, bounced, lost uint64) {
 	return m.links.Answered.Load(), m.links.Bounced.Load(), m.links.Lost.Load()
 }
@@ -254,10 +255,10 @@ func (m *Machine) Forwards() (answered, bounced, lost uint64) {
 // health is the state of this process when it last acted.
 type health struct{ ownership.Status }
 
-// holds reports whether a process that can be reached owns a shard.
+// holds reports whether a shard has an owner that can be reached.
 func (h *health) holds(i int) bool { return i < len(h.Owners) && h.Owners[i] != "" }
 
-// withoutRights returns the problem because of which a process that serves may not append now. leased: it
+// withoutRights returns the problem that keeps a serving process from appending now. leased reports whether it
 // has the lease.
 func (h *health) withoutRights(leased bool) status.Problem {
 	switch {
@@ -292,8 +293,8 @@ func (h *health) noMajority() status.Problem {
 
 // Place is where the claims of some users are decided.
 type Place struct {
-	Shard, Shards int    // Shards is 0 where it is not known
-	Owner         string // the address of the process; "": it is not known
+	Shard, Shards int    // Shards is 0 if the place is unknown
+	Owner         string // address of the process; "": unknown
 }
 
 // Place returns where a user's claims are decided.
@@ -314,7 +315,7 @@ func (d *Admission) PlaceOf(shard int) Place {
 	return t.place(shard)
 }
 
-// place is where the claims of a shard are decided.
+// place returns where the claims of a shard are decided.
 func (t *session) place(i int) Place {
 	if t.local(i) != nil {
 		return Place{Shard: i, Shards: len(t.shards), Owner: t.cfg.Address}
@@ -330,18 +331,18 @@ type HoldsSeen struct {
 
 // shardSeen is a position in the holds of a shard.
 type shardSeen struct {
-	shard *shard.Shard // nil: it is another process's
-	next  int          // the claim to go on with
+	shard *shard.Shard // nil: another process owns it
+	next  int          // number of the next claim to read
 }
 
-// holdsAtOnce is how many claims of a shard are read under its lock: it takes some hundred
+// holdsAtOnce is the number of claims of a shard that are read under its lock. That takes some hundred
 // microseconds, during which no commit is applied.
 const holdsAtOnce = 256
 
-// NewHolds returns claims behind seen that are held, or that have expired or were cancelled and whose
-// release is after since, and advances seen. It reads a bounded number of claims of each shard, so that
-// no shard waits for long: more reports that there are others to read. anew reports that this process
-// has begun to serve the sale, or has stopped: what was read before is void.
+// NewHolds returns the claims after seen that are held, or that have expired or were cancelled with a release
+// after since, and advances seen. It reads a bounded number of claims of each shard, so that no shard waits for
+// long; more reports whether further claims can be read. anew reports that this process has begun or stopped
+// serving the sale since the last call, so that earlier results are void.
 func (d *Admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []shard.Hold, anew, more bool) {
 	t := d.serving.Load()
 	if t != seen.session {
@@ -366,8 +367,8 @@ func (d *Admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []shard.Ho
 	return holds, anew, more
 }
 
-// Unpaid returns a claim as the ledger has it, if it is held, has expired or was cancelled,
-// and this process serves the sale.
+// Unpaid returns a claim from the ledger, if it is held, has expired or was cancelled, and this process serves
+// its shard.
 func (d *Admission) Unpaid(id request.ClaimID) (shard.Hold, bool) {
 	t := d.serving.Load()
 	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 {
@@ -380,8 +381,8 @@ func (d *Admission) Unpaid(id request.ClaimID) (shard.Hold, bool) {
 	return s.Unpaid(id)
 }
 
-// Declared returns what the newest generation declares, if this process serves the sale. Otherwise
-// it returns false, and what the run had declared whose end this process has seen, if it has.
+// Declared returns the declaration of the newest generation, if this process serves the sale. Otherwise it
+// returns false, with the last declaration of a run whose end this process has read, or an empty one.
 func (d *Admission) Declared() (spec.Sale, bool) {
 	t, sold := d.serving.Load(), d.sold.Load()
 	switch {

@@ -2,7 +2,7 @@
 //
 // It uses a sale through its HTTP API alone, and judges the answers by the promises to buyers
 // (judge.go). If claims are held until they are paid, it pays some and not others (payer.go), and
-// checks each hold by the answers to its buyer (holds.go). After a draw it asks for the results of
+// checks each hold by the answers to its buyer (holds.go). After a draw it queries the results of
 // the entries (draw.go). It does not read the ledger: an audit does, and Report.Compare and
 // Report.CompareDraw receive its claims. The load goes to this machine only.
 package rehearse

@@ -3,8 +3,8 @@
 // The process compiles the list of its problems about once a second. Metrics, the status for operators
 // and the dashboard show that list. Log lines derive from two lists that follow each other: a Reporter
 // writes one when a problem begins, and one when it ends. Readiness is computed when it is requested,
-// and returns the same problems. What is wrong, what it is called, how grave it is and what an operator
-// does about it is declared once, by a Kind.
+// and returns the same problems. A Kind declares the name, the messages, the severity and the remedy of a problem
+// once.
 //
 // The package decides nothing: its callers find the problems, and serve no request differently
 // because of one.
@@ -24,16 +24,16 @@ import (
 // Kind is a kind of problem.
 type Kind struct {
 	Name    string // in metrics and statuses
-	Part    string // of the sale that fails, where the process then is not ready; "": it may be
-	Subject string // names Where in a log line, or shards; "": the problem is the process's, or the sale's
+	Part    string // failed part of the sale, because of which the process is not ready; "": the process may be ready
+	Subject string // names Where in a log line, or shards; "": the problem concerns the process or the sale
 	Level   slog.Level
 	Began   string // the message of the log line when a problem begins
-	Ended   string // and when it ends; "": what happened cannot end, and each new Why is reported
-	Past    bool   // what happened is over: log lines alone show it
+	Ended   string // the message when it ends; "": it cannot end, and each new Why is logged
+	Past    bool   // an event that is over when it is reported, only in log lines
 	Remedy  string // for an operator; "": Began or Why names it
 }
 
-// Problem is something that is wrong.
+// Problem is one occurrence of a Kind.
 type Problem struct {
 	*Kind
 	Where  string    // what fails, as Subject calls it

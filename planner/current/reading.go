@@ -1,6 +1,6 @@
 // Package current reads the current state of a sale, for plans and statuses. A Machine reads
-// the sale's log, the heads of its shards, the lock nodes and the list nodes, each once; what a
-// plan of another kind needs beside is read by ReadUnits and ReadLedger.
+// the sale's log, the heads of its shards, the lock nodes and the list nodes, each once.
+// ReadUnits and ReadLedger read what some kinds of plans need in addition.
 //
 // The package guarantees:
 //   - Reading changes nothing, and needs no right to write.
@@ -8,8 +8,8 @@
 //     sale's log that cannot be read is an error of the whole.
 //   - A shard counts as missing only after repeated reads, since reads may lag.
 //
-// The parts of an Actual are of different moments. Its users must expect that, as a Plan does by
-// its slot.
+// The parts of an Actual were read at different moments. Its users must allow for that, as a Plan
+// does by its slot.
 package current
 
 import (

@@ -22,7 +22,7 @@
 // only carries them. It shares all but the client's part: client.go, and the requests in flight.
 //
 // Its callers route requests, find the sale, and check that the token permits claims or, for a
-// peer, operation. What a claim is decided on is up to the sale.
+// peer, operation. The sale decides the claims.
 package stream
 
 import (

@@ -10,9 +10,9 @@ import (
 	"salectl/spec"
 )
 
-// TestAmountsAreTold holds each answer that tells of a red packet's units to tell
-// what they are worth, also where it is given by a process that goes down.
-func TestAmountsAreTold(t *testing.T) {
+// TestAnswersHaveAmounts checks that each answer with units of a red packet has their amounts, even if the
+// process is draining.
+func TestAnswersHaveAmounts(t *testing.T) {
 	red := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 19, Min: 1, Split: spec.SplitEven} // 9 of 0.02, then 1 of 0.01
 	for _, ack := range []spec.Ack{spec.AckLedger, spec.AckRedis} {
 		t.Run(string(ack), func(t *testing.T) {
@@ -33,15 +33,15 @@ func TestAmountsAreTold(t *testing.T) {
 				declined := p.p.Decline(Request{User: user, Key: "1", Quantity: 1}, api.Draining)
 				has, _ := p.has(user)
 				if len(limit.Claims) != 1 || ack == spec.AckLedger && (len(has) != 1 || !declined.Accepted()) {
-					t.Fatalf("%s has %+v, is told of %+v, and declined with %+v", user, has, limit, declined)
+					t.Fatalf("%s has %+v, gets %+v at the limit, and is declined with %+v", user, has, limit, declined)
 				}
-				told := append([]Claim{again.Claim, limit.Claims[0]}, has...)
+				answered := append([]Claim{again.Claim, limit.Claims[0]}, has...)
 				if declined.Accepted() {
-					told = append(told, declined.Claim)
+					answered = append(answered, declined.Claim)
 				}
-				for n, c := range told {
+				for n, c := range answered {
 					if worth(c) != worth(sold.Claim) {
-						t.Errorf("buyer %d was told of %s, and the %d. time of %s", i, worth(sold.Claim), n+2, worth(c))
+						t.Errorf("buyer %d got a packet of %s; answer %d reports %s", i, worth(sold.Claim), n+2, worth(c))
 					}
 				}
 			}
@@ -49,14 +49,14 @@ func TestAmountsAreTold(t *testing.T) {
 				t.Errorf("the amounts %v", amounts)
 			}
 			if s := p.p.Status(); s.Packets == nil || s.Packets.Currency != "CNY" || s.Packets.Total != "0.19" {
-				t.Errorf("the sale's status tells of %+v", s.Packets)
+				t.Errorf("the sale's status has packets %+v", s.Packets)
 			}
 		})
 	}
 }
 
-// TestOpeningTimeIsTold holds not_open to tell when the sale opens, whoever decides.
-func TestOpeningTimeIsTold(t *testing.T) {
+// TestNotOpenHasOpeningTime checks that the answer not_open has the opening time, with each kind of ack.
+func TestNotOpenHasOpeningTime(t *testing.T) {
 	for _, ack := range []spec.Ack{"", spec.AckLedger, spec.AckRedis} {
 		t.Run(string(ack), func(t *testing.T) {
 			opens := time.Unix(1_800_000_000, 0).Add(time.Hour)
