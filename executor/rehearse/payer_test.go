@@ -121,7 +121,7 @@ func TestBrokenPaidShops(t *testing.T) {
 			*status, said.Outcome = http.StatusConflict, o
 		}
 	}
-	long := spec.Payment{HoldFor: spec.Duration(500 * time.Millisecond), Grace: spec.Duration(20 * time.Millisecond), ExtendBy: spec.Duration(500 * time.Millisecond), Late: spec.LateResell}
+	long := spec.Payment{HoldFor: spec.Duration(2 * time.Second), Grace: spec.Duration(20 * time.Millisecond), ExtendBy: spec.Duration(2 * time.Second), Late: spec.LateResell}
 	for name, c := range map[string]struct {
 		shop *paidShop
 		want string // a part of one violation
