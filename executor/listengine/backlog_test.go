@@ -76,7 +76,7 @@ func (q *queue) requeue(t *request.Ticket) {
 
 // drain turns the list off, with all its grabs in the ledger.
 func (q *queue) drain(refusal func(*request.Ticket) request.Answer) {
-	q.ApplyEffects(q.shard.Clock(), shard.ListEffects{Drained: true, Refusal: refusal})
+	q.ApplyEffects(q.shard.Clock(), shard.ListEffects{Refusal: refusal})
 }
 
 func closed(*request.Ticket) request.Answer { return request.Answer{Outcome: api.Closed} }

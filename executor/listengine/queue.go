@@ -104,7 +104,7 @@ func (q *queue) ApplyEffects(now clock.Now, e shard.ListEffects) {
 	switch {
 	case q.refusal != nil:
 		q.refuse(*q.refusal)
-	case e.Drained:
+	case e.Refusal != nil:
 		if q.backlog.size() > 0 { // the ledger has all grabs, including those that other processes have drained
 			q.resetCounts()
 		}
