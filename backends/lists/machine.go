@@ -48,8 +48,9 @@ type Machine struct {
 	unitMoves
 
 	trouble error
-	voids   int
-	fills   int
+
+	Fills uint64 // times the list was turned on; the caller may reset it
+	Voids uint64 // grabs that the log could not take; the caller may reset it
 }
 
 // fillProgress is the progress of a rebuild.
@@ -150,12 +151,6 @@ func (m *Machine) Stopped(s *ledger.State) bool { return m.stage == stopped && s
 // Trouble returns the error of the last failed step, until the next success; nil: there is none.
 func (m *Machine) Trouble() error { return m.trouble }
 
-// Fills returns how many times the list was turned on.
-func (m *Machine) Fills() int { return m.fills }
-
-// Voids returns how many grabs the log could not take.
-func (m *Machine) Voids() int { return m.voids }
-
 // Lost records that the node refused a grab under a fill: the list has another fill, or none.
 func (m *Machine) Lost(now clock.Now, fill uint64) {
 	if m.stage == on && m.fill == fill {
@@ -250,7 +245,7 @@ func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 			m.drained, m.ends = end.id, m.ends[1:]
 		}
 	}
-	m.voids, m.void = m.voids+m.refused, m.void || m.refused > 0
+	m.Voids, m.void = m.Voids+uint64(m.refused), m.void || m.refused > 0
 	m.finishReading()
 	return logged
 }
@@ -423,7 +418,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		m.stage, m.poll, m.next, m.early = on, now.Mono+pollEvery, 1, make(map[uint64][]ledger.Grab)
 		m.trouble, m.pause = nil, 0
 		m.moved = now.Mono
-		m.fills++
+		m.Fills++
 	case TakeCall:
 		m.took(now, r.Units)
 	case AddCall:

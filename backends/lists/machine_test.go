@@ -464,8 +464,8 @@ func TestVoid(t *testing.T) {
 	}
 	b.append(d)
 	b.settled(m)
-	if m.Voids() != 1 || len(b.state.User("user-1")) != 0 {
-		t.Errorf("%d void, the user has %v", m.Voids(), b.state.User("user-1"))
+	if m.Voids != 1 || len(b.state.User("user-1")) != 0 {
+		t.Errorf("%d void, the user has %v", m.Voids, b.state.User("user-1"))
 	}
 }
 

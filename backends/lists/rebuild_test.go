@@ -47,8 +47,8 @@ func TestPauses(t *testing.T) {
 		t.Errorf("the trouble is %v before the list gives", m.Trouble())
 	}
 	b.calls(m, lists.StartCall)
-	if m.Trouble() != nil || m.Fills() != 1 {
-		t.Errorf("the list was turned on %d times, the trouble is %v", m.Fills(), m.Trouble())
+	if m.Trouble() != nil || m.Fills != 1 {
+		t.Errorf("the list was turned on %d times, the trouble is %v", m.Fills, m.Trouble())
 	}
 	b.idles(m, 500*ms)
 	m.Lost(b.now, 1)
@@ -56,8 +56,8 @@ func TestPauses(t *testing.T) {
 		t.Errorf("lost, the trouble is %v", m.Trouble())
 	}
 	b.on(m)
-	if m.Fills() != 2 {
-		t.Errorf("turned on %d times, want 2", m.Fills())
+	if m.Fills != 2 {
+		t.Errorf("turned on %d times, want 2", m.Fills)
 	}
 }
 
@@ -202,8 +202,8 @@ func TestLostWhileItAppends(t *testing.T) {
 		b.append(d)
 		m.Committed(b.now, b.state)
 		b.on(m)
-		if b.state.Sold != 3 || m.On() != 2 || m.Voids() != 1 {
-			t.Errorf("%d sold, on under %d, %d void; want 3, 2 and 1", b.state.Sold, m.On(), m.Voids())
+		if b.state.Sold != 3 || m.On() != 2 || m.Voids != 1 {
+			t.Errorf("%d sold, on under %d, %d void; want 3, 2 and 1", b.state.Sold, m.On(), m.Voids)
 		}
 	}
 }
@@ -351,8 +351,8 @@ func TestVoidInAnEarlierCommit(t *testing.T) {
 	if c := b.next(m, lists.PutCall); !c.Part.First || c.Part.Keep {
 		t.Errorf("it puts %+v, want the users written too", c.Part)
 	}
-	if m.Voids() != 1 {
-		t.Errorf("%d void, want 1", m.Voids())
+	if m.Voids != 1 {
+		t.Errorf("%d void, want 1", m.Voids)
 	}
 }
 

@@ -1,9 +1,11 @@
 package listengine
 
 import (
+	"slices"
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
@@ -52,6 +54,7 @@ const (
 	unloggedGrab                       // the list gave a unit, and the ledger lacks it
 	unsure                             // the list may have given a unit: a call got no reply
 	superseded                         // the ledger has what the call under way gave
+	givenBefore                        // only of endCall: an earlier call gave the unit
 )
 
 // uncounted reports whether a call for the user may give a unit that is not counted yet.
@@ -73,35 +76,20 @@ func (q *queue) setState(user string, to grabState) {
 // mayHaveLocked is MayHave with the node's lock held.
 func (q *queue) mayHaveLocked(user string) bool { return !q.users[user].uncounted() }
 
-// setGiven records that the list has given a user a unit: by this call if now is set, else by an earlier
-// one.
-func (q *queue) setGiven(user string, now bool) {
-	switch s := q.users[user]; {
-	case s&superseded != 0:
-		q.setState(user, 0)
-	case now, s&unsure != 0:
-		q.setState(user, unloggedGrab)
-	default: // the ledger has the unit, unless it is known to lack it
-		q.setState(user, s&^inFlight)
+// endCall records the end of a call for a user: that it gave the user a unit (unloggedGrab), that an earlier call
+// had given one (givenBefore), that it got no reply (unsure), or that it gave nothing (0). In the last case an
+// earlier call without a reply may have given a unit, or may do so yet.
+func (q *queue) endCall(user string, got grabState) {
+	s := q.users[user] &^ inFlight
+	switch {
+	case s == superseded:
+		s = 0
+	case got == unloggedGrab, got == unsure && s == 0:
+		s = got
+	case got == givenBefore && s == unsure: // else the ledger has the unit, unless it is known to lack it
+		s = unloggedGrab
 	}
-}
-
-// setNothingGiven records that a call gave a user no unit. An earlier call without a reply may have given
-// one, or may do so yet.
-func (q *queue) setNothingGiven(user string) {
-	q.setState(user, q.users[user]&^(inFlight|superseded))
-}
-
-// setUnsure records that a call for a user got no reply.
-func (q *queue) setUnsure(user string) {
-	switch s := q.users[user]; {
-	case s&superseded != 0:
-		q.setState(user, 0)
-	case s.uncounted():
-		q.setState(user, unsure)
-	default:
-		q.setState(user, s&^inFlight)
-	}
+	q.setState(user, s)
 }
 
 // setLogged records that the ledger has the unit that a user was given.
@@ -144,11 +132,6 @@ func (g *Batcher) rebuildStuck(now clock.Now) time.Duration {
 const StuckCheckEvery = time.Second
 
 // hasRepeats reports whether a request waits whose user may have a grab from an earlier call.
-func (q *queue) hasRepeats() bool {
-	for _, t := range q.tickets {
-		if t.SentToList {
-			return true
-		}
-	}
-	return false
-}
+func (q *queue) hasRepeats() bool { return slices.ContainsFunc(q.tickets, isRepeat) }
+
+func isRepeat(t *request.Ticket) bool { return t.SentToList }

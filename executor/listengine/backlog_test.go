@@ -59,6 +59,28 @@ func newCountedOf(t *testing.T, most int64, listed bool, change func(*shard.Conf
 	return c
 }
 
+// setFill has the list give units under a fill from now on; 0: it gives none.
+func (q *queue) setFill(now clock.Now, fill uint64) {
+	q.ApplyEffects(now, shard.ListEffects{Fill: fill})
+}
+
+// markLogged has the ledger have the grabs of these users.
+func (q *queue) markLogged(users []string) {
+	q.ApplyEffects(q.offSince, shard.ListEffects{Fill: q.fill, LoggedUsers: users})
+}
+
+// requeue queues a ticket that got no unit before.
+func (q *queue) requeue(t *request.Ticket) {
+	q.ApplyEffects(q.offSince, shard.ListEffects{Fill: q.fill, Requeued: []*request.Ticket{t}})
+}
+
+// drain turns the list off, with all its grabs in the ledger.
+func (q *queue) drain(refusal func(*request.Ticket) request.Answer) {
+	q.ApplyEffects(q.shard.Clock(), shard.ListEffects{Refusal: refusal})
+}
+
+func closed(*request.Ticket) request.Answer { return request.Answer{Outcome: api.Closed} }
+
 // recordPosts records the events that a queue posts from now on.
 func (c *counted) recordPosts(of int) {
 	q := c.queues[of]

@@ -52,10 +52,10 @@ type Batcher struct {
 	answered  []answered // to be delivered by unlock
 }
 
-// answered is a ticket that has its answer, and its shard.
+// answered are tickets of a shard that have their answers.
 type answered struct {
-	shard  *shard.Shard
-	ticket *request.Ticket
+	shard   *shard.Shard
+	tickets []*request.Ticket
 }
 
 // unlock releases mu, and then delivers the tickets that were answered while it was held.
@@ -64,7 +64,7 @@ func (g *Batcher) unlock() {
 	g.answered = nil
 	g.mu.Unlock()
 	for _, a := range all {
-		a.shard.Deliver([]*request.Ticket{a.ticket})
+		a.shard.Deliver(a.tickets)
 	}
 }
 

@@ -123,7 +123,7 @@ func TestGrabberWakes(t *testing.T) {
 	want(c, "the list gives as before", false)
 	c.queues[0].setFill(c.now, 2)
 	want(c, "the list gives again", true)
-	c.queues[0].requeue([]*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
+	c.queues[0].requeue(request.NewTicket(new(sync.Pool), request.Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono))
 	want(c, "units have come", true)
 	for i := range maxPerCall {
 		c.wait(0, fmt.Sprint("many-", i))
@@ -256,7 +256,7 @@ func TestGrabCalls(t *testing.T) {
 			t.Error("it does not ask when the pause is over")
 		}
 		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
-		c.queues[0].takeQueued()
+		c.queues[0].drain(closed)
 		if call, wake := c.next(); call != nil || wake != 0 {
 			t.Errorf("with nobody it asks %v, or at %v", sizes(call), wake)
 		}
@@ -318,7 +318,7 @@ func TestGrabberRefuses(t *testing.T) {
 	c.queues[0].ShutDown(request.Refusal(api.Draining))
 	offer(api.Draining)
 	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono))
-	c.queues[0].requeue([]*request.Ticket{x})
+	c.queues[0].requeue(x)
 	if a := c.told(x, api.Draining); a.RetryAfter != time.Second {
 		t.Errorf("%+v", a)
 	}
@@ -904,7 +904,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 func TestGrabberKeyless(t *testing.T) {
 	for name, end := range map[string]func(c *counted, x *request.Ticket) request.Answer{
 		"the list is off for good": func(c *counted, x *request.Ticket) request.Answer {
-			c.queues[0].answerQueued(func(x *request.Ticket) request.Answer {
+			c.queues[0].drain(func(x *request.Ticket) request.Answer {
 				a, _ := c.queues[0].shard.Recall(c.now, x.Request)
 				return a
 			})
@@ -1004,8 +1004,8 @@ func TestGrabberEndsInDoubt(t *testing.T) {
 	}
 }
 
-// TestGrabberHandsBack gives those back who wait on a list that is off for good, but
-// for those who have gone.
+// TestGrabberHandsBack answers the requests that wait on a list that is off for good, but
+// those withdrawn.
 func TestGrabberHandsBack(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	asked := c.wait(0, "asked")
@@ -1013,9 +1013,11 @@ func TestGrabberHandsBack(t *testing.T) {
 	c.g.HandleReply(c.now, call, nil, errors.New("the reply is lost"))
 	gone, waits := c.wait(0, "gone"), c.wait(0, "waits")
 	gone.Withdraw()
-	if got := c.queues[0].takeQueued(); !slices.Equal(got, []*request.Ticket{asked, waits}) {
-		t.Errorf("%d are handed back", len(got))
-	}
+	c.queues[0].shard.ForgetDoubts(true, 0)
+	c.queues[0].drain(closed)
+	c.told(asked, api.Closed)
+	c.told(waits, api.Closed)
+	c.told(gone, "")
 	if n := c.queues[0].State(c.now).Waiting; n != 0 {
 		t.Errorf("%d wait still", n)
 	}

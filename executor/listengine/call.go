@@ -110,7 +110,7 @@ func (c *Call) add(now clock.Now, q *queue, most int) int {
 			}
 			if t.IsSuperseded() {
 				t.Answer = request.Refusal(api.NoQuorum)
-				q.conclude(t)
+				q.conclude([]*request.Ticket{t})
 				continue
 			}
 			first--

@@ -29,10 +29,10 @@ func TestBacklog(t *testing.T) {
 
 // What is known of a user, after each that may be heard.
 func TestStandings(t *testing.T) {
-	now := func(q *queue) { q.setGiven("u", true) }
-	before := func(q *queue) { q.setGiven("u", false) }
-	nothing := func(q *queue) { q.setNothingGiven("u") }
-	silence := func(q *queue) { q.setUnsure("u") }
+	now := func(q *queue) { q.endCall("u", unloggedGrab) }
+	before := func(q *queue) { q.endCall("u", givenBefore) }
+	nothing := func(q *queue) { q.endCall("u", 0) }
+	silence := func(q *queue) { q.endCall("u", unsure) }
 	ledger := func(q *queue) { q.setLogged("u") }
 	anew := func(q *queue) { q.resetCounts() }
 	for name, test := range map[string]struct {
@@ -102,7 +102,7 @@ func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
 	q.setState("u", unloggedGrab)
 	q.setState("v", unsure)
 	done := q.Drain()
-	q.takeQueued()
+	q.drain(closed)
 	select {
 	case <-done:
 	default:

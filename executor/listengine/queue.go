@@ -57,17 +57,6 @@ func (q *queue) Offer(now clock.Now, t *request.Ticket) api.Outcome {
 	return ""
 }
 
-// requeue queues tickets that got no unit before, after units have been added to the list.
-func (q *queue) requeue(ts []*request.Ticket) {
-	q.node.mu.Lock()
-	defer q.node.unlock()
-	q.tickets = append(q.tickets, ts...)
-	if q.refusal != nil {
-		q.refuse(*q.refusal)
-	}
-	q.node.signal()
-}
-
 // MayHave reports whether a user has, or may have, a unit of the list that the ledger lacks.
 func (q *queue) MayHave(user string) bool {
 	q.node.mu.Lock()
@@ -87,84 +76,69 @@ func (q *queue) State(now clock.Now) shard.NodeState {
 	return s
 }
 
-// ApplyEffects implements shard.NodeQueue.
+// ApplyEffects implements shard.NodeQueue. A new fill resets the counts of grabs. Once the list has been off for
+// StallAfter, ApplyEffects refuses the queued requests. While the sale is paused or closed, it answers them with
+// the user's claim in the log, or with the reason why there is none.
 func (q *queue) ApplyEffects(now clock.Now, e shard.ListEffects) {
-	q.setFill(now, e.Fill)
-	if len(e.LoggedUsers) > 0 {
-		q.markLogged(e.LoggedUsers)
-	}
-	if len(e.Requeued) > 0 {
-		q.requeue(e.Requeued)
-	}
-	if e.Drained {
-		q.answerQueued(e.Refusal)
-	}
-}
-
-// answerQueued answers the queued requests while the sale is paused or closed: with the user's claim in
-// the log, or with the reason why there is none. The list is off, and the log has all its grabs.
-func (q *queue) answerQueued(refusal func(*request.Ticket) request.Answer) {
-	waited := q.takeQueued()
-	for _, t := range waited {
-		t.Answer = t.ForRequester(refusal(t))
-	}
-	q.shard.ConcludeAndDeliver(waited, q.MayHave)
-}
-
-// setFill records the fill under which the list gives units; 0: it gives none. A new fill resets the counts
-// of grabs. Once the list has been off for StallAfter, setFill refuses the queued requests.
-func (q *queue) setFill(now clock.Now, fill uint64) {
 	q.node.mu.Lock()
 	defer q.node.unlock()
 	switch {
-	case q.fill == fill:
-	case fill == 0:
+	case q.fill == e.Fill:
+	case e.Fill == 0:
 		q.fill, q.offSince = 0, now
 	default: // the list was filled from the ledger, which has all grabs of before
 		q.resetCounts()
-		q.fill, q.countedFill, q.retryAt = fill, fill, 0
-		q.wakeWaiters()
+		q.fill, q.countedFill, q.retryAt = e.Fill, e.Fill, 0
 		q.node.signal()
 	}
 	if q.fill == 0 && now.Since(q.offSince) >= shard.StallAfter {
 		q.refuse(NodeSilent)
 	}
+	for _, user := range e.LoggedUsers {
+		q.setLogged(user)
+	}
+	q.tickets = append(q.tickets, e.Requeued...)
+	if len(e.LoggedUsers)+len(e.Requeued) > 0 {
+		q.node.signal()
+	}
+	switch {
+	case q.refusal != nil:
+		q.refuse(*q.refusal)
+	case e.Refusal != nil:
+		if q.backlog.size() > 0 { // the ledger has all grabs, including those that other processes have drained
+			q.resetCounts()
+		}
+		q.answerQueued(e.Refusal)
+	}
+	q.wakeWaiters()
 }
 
-// takeQueued removes and returns all queued requests. The ledger has all grabs of the list, including
-// those that other processes have drained.
-func (q *queue) takeQueued() (waited []*request.Ticket) {
-	q.node.mu.Lock()
-	defer q.node.mu.Unlock()
-	if q.backlog.size() > 0 {
-		q.resetCounts()
-		q.wakeWaiters()
-	}
-	for _, t := range q.tickets {
-		if t.SentToList || t.Take() {
-			waited = append(waited, t)
-		}
-	}
+// answerQueued answers all queued requests with what answer returns for each.
+func (q *queue) answerQueued(answer func(*request.Ticket) request.Answer) {
+	waited := slices.DeleteFunc(q.tickets, func(t *request.Ticket) bool { return !t.SentToList && !t.Take() })
 	q.tickets = nil
-	return waited
+	for _, t := range waited {
+		t.Answer = t.ForRequester(answer(t))
+	}
+	q.conclude(waited)
 }
 
 // refuse answers all queued requests of a shard. A request with an earlier call that got no reply may
 // have a unit, so its answer is Undecided.
 func (q *queue) refuse(a request.Answer) {
-	for _, t := range q.tickets {
-		switch {
-		case t.SentToList:
-			t.Answer = request.Undecided
-			t.Answer.Elsewhere = a.Elsewhere
-		case t.Take():
-			t.Answer = q.recallOr(t, a)
-		default:
-			continue // it was withdrawn
+	q.answerQueued(func(t *request.Ticket) request.Answer {
+		if t.SentToList {
+			return undecided(a)
 		}
-		q.conclude(t)
-	}
-	q.tickets = nil
+		return q.recallOr(t, a)
+	})
+}
+
+// undecided returns the answer to a request that is not refused with a, because it may have a unit.
+func undecided(a request.Answer) request.Answer {
+	u := request.Undecided
+	u.Elsewhere = a.Elsewhere
+	return u
 }
 
 // recallOr returns the claim of a request if the log has it, else a. The node may have given the user
@@ -175,15 +149,17 @@ func (q *queue) recallOr(t *request.Ticket, a request.Answer) request.Answer {
 		return a
 	}
 	if had, ok := q.shard.Recall(q.shard.Clock(), t.Request); ok && had.Accepted() {
-		return t.ForRequester(had)
+		return had
 	}
 	return a
 }
 
-// conclude concludes an answered ticket, and has unlock deliver it.
-func (q *queue) conclude(t *request.Ticket) {
-	q.shard.Conclude([]*request.Ticket{t}, q.mayHaveLocked)
-	q.node.answered = append(q.node.answered, answered{q.shard, t})
+// conclude concludes answered tickets, and has unlock deliver them.
+func (q *queue) conclude(ts []*request.Ticket) {
+	if len(ts) > 0 {
+		q.shard.Conclude(ts, q.mayHaveLocked)
+		q.node.answered = append(q.node.answered, answered{q.shard, ts})
+	}
 }
 
 // ShutDown refuses all requests of the shard from now on.
@@ -205,17 +181,6 @@ func (q *queue) abandonCounts() {
 	}
 	q.resetCounts()
 	q.wakeWaiters()
-}
-
-// markLogged records that the ledger has the grabs of these users.
-func (q *queue) markLogged(users []string) {
-	q.node.mu.Lock()
-	defer q.node.mu.Unlock()
-	for _, user := range users {
-		q.setLogged(user)
-	}
-	q.wakeWaiters()
-	q.node.signal()
 }
 
 // drainWaiter waits until the ledger has as many grabs, counted from the first.
@@ -257,7 +222,7 @@ func (q *queue) refuseBlocked(now clock.Now) {
 		q.refuse(request.Refusal(api.NoQuorum))
 	case q.backlog.full():
 		sent := slices.DeleteFunc(slices.Clone(q.tickets), func(t *request.Ticket) bool { return !t.SentToList })
-		q.tickets = slices.DeleteFunc(q.tickets, func(t *request.Ticket) bool { return t.SentToList })
+		q.tickets = slices.DeleteFunc(q.tickets, isRepeat)
 		q.refuse(request.Refusal(api.Overloaded))
 		q.tickets = sent
 	}

@@ -20,35 +20,24 @@ import (
 // result for each batch of the call, unless err is set.
 func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err error) {
 	events := make([]shard.GrabsDone, len(c.Batches)) // one for each batch
-	var answered []*request.Ticket
 	g.mu.Lock()
 	g.calls--
 	for i, q := range c.queues {
-		from := len(answered)
 		n := &events[i]
 		*n = shard.GrabsDone{At: now, Fill: c.Batches[i].Fill, CalledAt: c.calledAt}
-		counted := q.countedFill == n.Fill // else the list was drained since, and will be filled again
 		switch {
 		case err != nil:
 			q.retryAt = now.Mono + RetryDelay
 			q.failed.record(now, err)
-			sent := !errors.Is(err, quorum.ErrUnsent)
-			n.Unanswered = sent
-			for _, t := range c.tickets[i] {
-				if sent && counted {
-					q.setUnsure(t.User)
-				} else {
-					q.setNothingGiven(t.User)
-				}
-			}
-			answered = append(answered, q.requeueUnanswered(now, c.tickets[i], sent)...)
+			n.Unanswered = !errors.Is(err, quorum.ErrUnsent)
+			q.requeueUnanswered(now, c.tickets[i], n)
 		case errors.Is(given[i].Why, lists.ErrFill):
 			n.FillLost = true
 			if q.fill == n.Fill {
 				q.fill, q.offSince = 0, now
 			}
 			for _, t := range c.tickets[i] {
-				q.setNothingGiven(t.User)
+				q.endCall(t.User, 0)
 				if !t.SentToList {
 					t.PutBack()
 				}
@@ -56,15 +45,10 @@ func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err e
 			q.tickets = append(c.tickets[i], q.tickets...)
 		default:
 			q.failed = failure{}
-			q.countGiven(c.tickets[i], given[i], counted)
-			g.answerBatch(q, c.tickets[i], c.Batches[i].At, given[i], n, &answered)
-			if counted {
-				q.given += int64(len(n.Grabs))
-			}
+			q.answerBatch(c.tickets[i], c.Batches[i].At, given[i], n)
 			// A request that got no unit waits for the log to show whether all is sold.
 			n.DrainNow = len(n.Short) > 0 || q.backlog.aboveHalf()
 		}
-		q.shard.Conclude(answered[from:], q.mayHaveLocked)
 		if q.refusal != nil {
 			q.refuse(*q.refusal)
 			q.abandonCounts()
@@ -72,9 +56,6 @@ func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err e
 	}
 	g.signal()
 	g.unlock()
-	for _, t := range answered {
-		t.Complete()
-	}
 	for i := range events {
 		if e := &events[i]; e.FillLost || e.Unanswered || e.DrainNow || len(e.Unlogged) > 0 || len(e.Grabs) > 0 {
 			c.queues[i].notify(e)
@@ -82,24 +63,16 @@ func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err e
 	}
 }
 
-// countGiven updates the backlog by the result of a batch. counted is false if the batch was of an
-// earlier fill than the counts.
-func (q *queue) countGiven(ts []*request.Ticket, given lists.Given, counted bool) {
-	for i, t := range ts {
-		if counted && given.Units[i].Number != 0 {
-			q.setGiven(t.User, !given.Units[i].Before)
-		} else {
-			q.setNothingGiven(t.User)
-		}
+// requeueUnanswered queues again the requests of a call without a reply: a repetition is safe. It answers
+// those that have waited for StallAfter, including those that were in no call yet.
+func (q *queue) requeueUnanswered(now clock.Now, ts []*request.Ticket, n *shard.GrabsDone) {
+	sent, got := n.Unanswered, grabState(0) // the call may have given them units
+	if sent && q.countedFill == n.Fill {
+		got = unsure
 	}
-}
-
-// requeueUnanswered queues again the requests of a call without a reply: a repetition is safe. sent
-// means that the call may have given them units. It returns the requests that have waited for
-// StallAfter, with their answers, including those that were in no call yet.
-func (q *queue) requeueUnanswered(now clock.Now, ts []*request.Ticket, sent bool) (over []*request.Ticket) {
-	var again []*request.Ticket
+	var over, again []*request.Ticket
 	for _, t := range ts {
+		q.endCall(t.User, got)
 		if t.SentToList = t.SentToList || sent; sent {
 			q.shard.AddDoubt(t) // the call may still take effect
 		}
@@ -126,52 +99,60 @@ func (q *queue) requeueUnanswered(now clock.Now, ts []*request.Ticket, sent bool
 		}
 	}
 	q.tickets = again
-	return over
+	q.conclude(over)
 }
 
 // NodeSilent is the answer to a request that certainly got no unit from a node that does not reply.
 var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node with the units does not answer"}
 
-// answerBatch sets the answers to one batch of grabs at a time, in microseconds since 1970, and appends to answered the requests that need no commit.
-// The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
-func (g *Batcher) answerBatch(q *queue, ts []*request.Ticket, atUs int64, given lists.Given, n *shard.GrabsDone, answered *[]*request.Ticket) {
+// answerBatch counts the units given to one batch at a time, in microseconds since 1970, and answers the requests
+// that need no commit. The list's stream records each unit that the list gave now; with ack redis that is enough to
+// answer.
+func (q *queue) answerBatch(ts []*request.Ticket, atUs int64, given lists.Given, n *shard.GrabsDone) {
 	n.Entry = given.Entry
+	counted := q.countedFill == n.Fill // else the list was drained since, and will be filled again
+	var answered []*request.Ticket
 	for i, t := range ts {
 		u := given.Units[i]
-		if u.Number == 0 && given.Why != nil {
-			t.Answer = outsideHours(atUs, given)
-			*answered = append(*answered, t)
-			continue
+		another := u.Before && u.Key != t.Key // request of the user got the unit
+		switch {
+		case !counted || u.Number == 0:
+			q.endCall(t.User, 0)
+		case u.Before:
+			q.endCall(t.User, givenBefore)
+		default:
+			q.endCall(t.User, unloggedGrab)
+			q.given++
 		}
-		if u.Number == 0 {
+		if u.Number == 0 && given.Why == nil {
 			t.SentToList = false // it has no unit; an earlier call without a reply may still give one
 			t.PutBack()
 			n.Short = append(n.Short, t)
 			continue
 		}
-		if t.Held() && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
+		if u.Number != 0 && t.Held() && (q.node.ack == spec.AckLedger || another) { // else the log lacks it
 			q.shard.Doubts.Drop(q.list.Shard, t.User, t.Key)
 		}
+		needsCommit := q.node.ack == spec.AckLedger
 		switch {
-		case !u.Before:
-			n.Grabs = append(n.Grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: atUs})
-			t.Answer = request.Answer{Outcome: api.Sold, Claim: grabClaim(q, t.User, u.Number, atUs)}
-		case u.Key == t.Key:
+		case given.Why != nil && (u.Number == 0 || another):
+			t.Answer, needsCommit = outsideHours(atUs, given), false
+		case another:
+			t.Answer = request.Answer{Outcome: api.LimitReached, Count: 1, Claims: []request.Claim{grabClaim(q, t.User, u.Number, u.At)}}
+		case u.Before:
 			// For a key that this process did not mint, it is unknown which request came first.
 			t.Answer = t.ForRequester(request.Answer{Outcome: api.Sold, Claim: grabClaim(q, t.User, u.Number, u.At), Replayed: true})
-		case given.Why != nil:
-			t.Answer = outsideHours(atUs, given)
-			*answered = append(*answered, t)
-			continue
 		default:
-			t.Answer = request.Answer{Outcome: api.LimitReached, Count: 1, Claims: []request.Claim{grabClaim(q, t.User, u.Number, u.At)}}
+			n.Grabs = append(n.Grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: atUs})
+			t.Answer = request.Answer{Outcome: api.Sold, Claim: grabClaim(q, t.User, u.Number, atUs)}
 		}
-		if t.Fill = n.Fill; g.ack == spec.AckRedis {
-			*answered = append(*answered, t)
-		} else {
+		if t.Fill = n.Fill; needsCommit {
 			n.Unlogged = append(n.Unlogged, t)
+		} else {
+			answered = append(answered, t)
 		}
 	}
+	q.conclude(answered)
 }
 
 // outsideHours returns the answer where the sale is not open yet, or closed.
@@ -197,11 +178,9 @@ func (q *queue) notify(n *shard.GrabsDone) {
 		return
 	}
 	refusal := q.shard.Refused()
-	var answered []*request.Ticket
+	answered := n.Unlogged
 	for _, t := range n.Unlogged {
-		t.Answer = request.Undecided
-		t.Answer.Elsewhere = refusal.Elsewhere
-		answered = append(answered, t)
+		t.Answer = undecided(refusal)
 	}
 	for _, t := range n.Short {
 		if t.Take() {

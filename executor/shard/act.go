@@ -70,16 +70,17 @@ func (s *Shard) applyEffects(e Effects) {
 	}
 	now := s.Clock()
 	stall := s.seq.stall(now)
-	if list := s.seq.list; list == nil {
+	if !s.Listed {
 		period := uint64(0)
 		if s.seq.mode == serving {
 			period = 1
 		}
 		s.ForgetDoubts(false, period)
 	} else {
-		s.ForgetDoubts(list.drained(), list.period()) // before the node is called under a new fill
-		s.nodeQueue.ApplyEffects(now, list.effects(now, e))
-		s.listReady.Store(list.drained() || list.period() != 0)
+		drained := e.list.Refusal != nil
+		s.ForgetDoubts(drained, e.list.Fill) // before the node is called under a new fill
+		s.nodeQueue.ApplyEffects(now, e.list)
+		s.listReady.Store(drained || e.list.Fill != 0)
 		stall = cmp.Or(stall, s.nodeQueue.State(now).Stall)
 	}
 	s.setBack.Store(int64(s.seq.setBack))

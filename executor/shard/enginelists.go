@@ -20,18 +20,14 @@ type listEngine struct {
 	list  *lists.Machine
 	queue NodeQueue
 
-	unlogged       []*request.Ticket           // tickets that got a unit since the log was last compared
-	unloggedByUnit map[int64][]*request.Ticket // tickets by the unit that the log lacks
-	drafting       bool                        // the draft has grabs of the list, or its rebuild
-	draftedGrabs   int                         // the number of those grabs
-	sendsTaken     bool                        // the draft sends units that were taken from the list
-	receiving      bool                        // units are on their way into the list, for requests that wait
-	earlierFill    bool                        // some of unlogged are of an earlier fill
-	fill           uint64                      // under which the list gave at the last event
-	offSince       clock.Now                   // since when the list gives nothing; zero: it does
-	fills          int                         // list.Fills and list.Voids, as far as q.tally includes them
-	voids          int
-	loggedUsers    []string // users whose grabs the log has now, for the node queue
+	unlogged     map[int64][]*request.Ticket // tickets that got a unit that the log lacks, by unit
+	drafting     bool                        // the draft has grabs of the list, or its rebuild
+	draftedGrabs int                         // the number of those grabs
+	sendsTaken   bool                        // the draft sends units that were taken from the list
+	receiving    bool                        // units are on their way into the list, for requests that wait
+	fill         uint64                      // under which the list gave at the last event
+	offSince     clock.Now                   // since when the list gives nothing; zero: it does
+	loggedUsers  []string                    // users whose grabs the log has now, for the node queue
 }
 
 // UseList makes a list of a node the engine of a shard. Requests for one unit wait in the queue. It must be
@@ -39,33 +35,12 @@ type listEngine struct {
 func (s *Shard) UseList(l lists.List, sizes lists.Sizes, queue NodeQueue) {
 	s.nodeQueue = queue
 	s.Listed = true
-	s.seq.list = &listEngine{q: s.seq, list: lists.NewMachine(l, sizes), queue: queue, unloggedByUnit: make(map[int64][]*request.Ticket)}
-}
-
-// effects returns the condition of the list, and the effects of the sequencer on the node queue.
-func (e *listEngine) effects(now clock.Now, of Effects) ListEffects {
-	effects := ListEffects{Fill: e.period(), Drained: e.drained(), LoggedUsers: of.loggedUsers, Requeued: of.requeued}
-	if effects.Drained {
-		effects.Refusal = func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) }
-	}
-	return effects
+	s.seq.list = &listEngine{q: s.seq, list: lists.NewMachine(l, sizes), queue: queue, unlogged: make(map[int64][]*request.Ticket)}
 }
 
 // open reports whether the list is to give units. The list of a shard that is paused or closed is off,
 // and the log has all that it gave: the generation that pauses or closes the shard is appended only then.
 func (e *listEngine) open() bool { return e.q.mode == serving && e.q.state.Phase == ledger.PhaseOpen }
-
-// drained reports whether the list is off, and the log has all that it gave.
-func (e *listEngine) drained() bool { return e.q.mode == serving && !e.open() }
-
-// period returns the fill under which the list gives units; 0: it gives none. The list was filled from the
-// log, which had all grabs of earlier fills that survived.
-func (e *listEngine) period() uint64 {
-	if !e.open() {
-		return 0
-	}
-	return e.list.On()
-}
 
 // setTarget begins a draft, and sets the state that the list is to reach: off if a generation is to change the
 // shard before anything else is appended.
@@ -90,18 +65,31 @@ func (e *listEngine) due(now clock.Now) bool {
 
 // idle reports whether no request waits for units that the log lacks.
 func (e *listEngine) idle(now clock.Now) bool {
-	return e == nil || len(e.unlogged) == 0 && len(e.unloggedByUnit) == 0 && e.queue.State(now).Idle()
+	return e == nil || len(e.unlogged) == 0 && e.queue.State(now).Idle()
 }
 
 // DrainDelay is the delay before grabs that are already answered are drained. Larger drains cost less
 // per grab, and the requests that arrive meanwhile have the processors.
 const DrainDelay = 250 * time.Millisecond
 
-// addGrabs applies the reply to one batch of a call of the node. The grabs of the list are drained at once if
+// happen applies the result of one batch of a call of the node. The grabs of the list are drained at once if
 // requests wait until the log has their units, or g.DrainNow is set, and within DrainDelay otherwise.
-func (e *listEngine) addGrabs(g GrabsDone) {
-	e.unlogged = append(e.unlogged, g.Unlogged...)
-	e.earlierFill = e.earlierFill || len(g.Unlogged) > 0 && g.Unlogged[0].Fill != e.fill
+func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
+	e := q.list
+	if g.FillLost {
+		e.list.Lost(g.At, g.Fill)
+	}
+	if g.Unanswered {
+		e.list.Unanswered(g.Fill)
+	}
+	for _, t := range g.Unlogged {
+		if a, final := e.loggedAnswer(t); final {
+			q.requests.answer(t, a)
+		} else {
+			unit := unitOf(t.Answer)
+			e.unlogged[unit] = append(e.unlogged[unit], t)
+		}
+	}
 	within := DrainDelay
 	if len(g.Unlogged) > 0 || g.DrainNow {
 		within = 0
@@ -111,13 +99,16 @@ func (e *listEngine) addGrabs(g GrabsDone) {
 	} else {
 		e.list.ScheduleDrain(g.At, within)
 	}
+	if len(g.Short) > 0 {
+		e.list.Dry(g.Fill, g.CalledAt)
+	}
+	q.addRequests(g.Short)
 }
 
 // decide adds to the draft what the list has to append, and the units that go to and come from other
 // shards.
 func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
-	e.answerLogged()
 	if e.open() {
 		e.drafting = true
 		if e.list.Draft(now, d, q.requests.maxBatch) {
@@ -165,17 +156,34 @@ func (e *listEngine) refusalFor(t *request.Ticket, now clock.Now) request.Answer
 	return q.noUnits(now)
 }
 
-// answerLogged answers the requests whose units the log has.
-func (e *listEngine) answerLogged() {
-	for _, t := range e.unlogged {
-		unit := unitOf(t.Answer)
-		if c, ok := e.q.state.Find(t.User, t.Key); ok && c.Units[0] == unit || t.Answer.Outcome == api.LimitReached && e.q.state.UserUnits(t.User) > 0 {
-			e.q.requests.answer(t, t.Answer)
-			continue
-		}
-		e.unloggedByUnit[unit] = append(e.unloggedByUnit[unit], t)
+// loggedAnswer returns the answer to a request that got a unit of the node: the node's, if the log agrees. final
+// means that no later state of the log has another; else the answer is Undecided.
+func (e *listEngine) loggedAnswer(t *request.Ticket) (a request.Answer, final bool) {
+	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.Answer) {
+		return t.Answer, true
 	}
-	e.unlogged = e.unlogged[:0]
+	if fill := e.list.On(); fill != 0 && fill != t.Fill { // the log has the grabs of earlier fills that survived
+		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; repeat the request"}, true
+	}
+	a = request.Undecided
+	a.Elsewhere = e.q.refusal.Elsewhere
+	return a, false
+}
+
+// answerUnlogged answers the requests whose answer is final, or all of them with last.
+func (e *listEngine) answerUnlogged(last bool) {
+	for _, unit := range slices.Sorted(maps.Keys(e.unlogged)) {
+		e.unlogged[unit] = slices.DeleteFunc(e.unlogged[unit], func(t *request.Ticket) bool {
+			a, final := e.loggedAnswer(t)
+			if final || last {
+				e.q.requests.answer(t, a)
+			}
+			return final || last
+		})
+		if len(e.unlogged[unit]) == 0 {
+			delete(e.unlogged, unit)
+		}
+	}
 }
 
 // unitOf returns the unit of an answer.
@@ -193,11 +201,11 @@ func (e *listEngine) draftLogged(now clock.Now, came []ledger.Units) {
 		e.drafting = false
 		for _, g := range e.list.Committed(now, e.q.state) {
 			e.loggedUsers = append(e.loggedUsers, g.User)
-			ts := e.unloggedByUnit[g.Unit]
-			delete(e.unloggedByUnit, g.Unit)
-			for _, t := range ts {
-				e.q.requests.answer(t, e.loggedAnswer(t))
+			for _, t := range e.unlogged[g.Unit] {
+				a, _ := e.loggedAnswer(t) // Undecided: the log could not take the grab
+				e.q.requests.answer(t, a)
 			}
+			delete(e.unlogged, g.Unit)
 		}
 	}
 	if e.sendsTaken {
@@ -209,14 +217,6 @@ func (e *listEngine) draftLogged(now clock.Now, came []ledger.Units) {
 		e.list.Receive(u)
 		e.receiving = true
 	}
-}
-
-// loggedAnswer returns the answer to a request whose grab was drafted: the node's, if the log agrees.
-func (e *listEngine) loggedAnswer(t *request.Ticket) request.Answer {
-	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.Answer) {
-		return t.Answer
-	}
-	return request.Undecided
 }
 
 // giveUnits drafts transfers to the shards that have requested units. While the list is on, giveUnits first
@@ -252,7 +252,7 @@ func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 func (e *listEngine) addEffects(now clock.Now, out *Effects) {
 	q := e.q
 	if q.mode == stopped {
-		e.giveUpUnlogged()
+		e.answerUnlogged(true)
 		out.answered = append(out.answered, q.requests.takeAnswered()...)
 		return
 	}
@@ -263,24 +263,29 @@ func (e *listEngine) addEffects(now clock.Now, out *Effects) {
 	}
 	fill := e.list.On()
 	switch {
-	case fill == 0 && e.open() && e.offSince == clock.Now{}:
-		e.offSince = now
+	case e.open(): // the list was filled from the log, which had all grabs of earlier fills that survived
+		out.list.Fill = fill
+	case q.mode == serving:
+		out.list.Refusal = func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) }
+	}
+	switch {
 	case fill != 0 || !e.open():
 		e.offSince = clock.Now{}
+	case e.offSince == clock.Now{}:
+		e.offSince = now
 	}
-	if fill != 0 && (fill != e.fill || e.earlierFill) {
-		e.fill, e.earlierFill = fill, false
-		e.answerEarlierFills()
+	if fill != 0 && fill != e.fill {
+		e.fill = fill
+		e.answerUnlogged(false)
 		out.answered = append(out.answered, q.requests.takeAnswered()...)
 	}
 	if e.receiving && fill != 0 && !e.list.Receiving() {
 		e.receiving = false
-		out.requeued, q.requests.waiting, q.requests.due = q.requests.waiting, nil, 0
+		out.list.Requeued, q.requests.waiting, q.requests.due = q.requests.waiting, nil, 0
 	}
-	out.loggedUsers, e.loggedUsers = e.loggedUsers, nil
-	fills, voids := e.list.Fills(), e.list.Voids()
-	q.tally.Fills, q.tally.Voids = q.tally.Fills+uint64(fills-e.fills), q.tally.Voids+uint64(voids-e.voids)
-	e.fills, e.voids = fills, voids
+	out.list.LoggedUsers, e.loggedUsers = e.loggedUsers, nil
+	q.tally.Fills, q.tally.Voids = q.tally.Fills+e.list.Fills, q.tally.Voids+e.list.Voids
+	e.list.Fills, e.list.Voids = 0, 0
 }
 
 // stall returns since when and why the list gives no units; nil: it gives them.
@@ -293,39 +298,4 @@ func (e *listEngine) stall(now clock.Now) *Stall {
 		s.Error = OneLine(err)
 	}
 	return s
-}
-
-// answerEarlierFills answers the requests whose grabs belong to an earlier fill than the present one: the
-// log has those grabs that survived.
-func (e *listEngine) answerEarlierFills() {
-	e.answerLogged()
-	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
-		e.unloggedByUnit[unit] = slices.DeleteFunc(e.unloggedByUnit[unit], func(t *request.Ticket) bool {
-			if t.Fill == e.fill {
-				return false
-			}
-			a := e.loggedAnswer(t)
-			if a.Outcome == api.Unknown { // the log lacks it, and always will
-				a = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; repeat the request"}
-			}
-			e.q.requests.answer(t, a)
-			return true
-		})
-		if len(e.unloggedByUnit[unit]) == 0 {
-			delete(e.unloggedByUnit, unit)
-		}
-	}
-}
-
-// giveUpUnlogged answers the requests whose outcome this process will not read in the log.
-func (e *listEngine) giveUpUnlogged() {
-	e.answerLogged()
-	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
-		for _, t := range e.unloggedByUnit[unit] {
-			a := request.Undecided
-			a.Elsewhere = e.q.refusal.Elsewhere
-			e.q.requests.answer(t, a)
-		}
-	}
-	clear(e.unloggedByUnit)
 }

@@ -89,18 +89,3 @@ type (
 func (r listReplied) happen(now clock.Now, q *sequencer) { q.list.list.Done(now, r.Reply) }
 func (DrainRequested) happen(_ clock.Now, q *sequencer)  { q.list.list.Hurry() }
 func (l FillLost) happen(now clock.Now, q *sequencer)    { q.list.list.Lost(now, l.Fill) }
-
-func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
-	e := q.list
-	if g.FillLost {
-		e.list.Lost(g.At, g.Fill)
-	}
-	if g.Unanswered {
-		e.list.Unanswered(g.Fill)
-	}
-	e.addGrabs(g)
-	if len(g.Short) > 0 {
-		e.list.Dry(g.Fill, g.CalledAt)
-	}
-	q.addRequests(g.Short)
-}

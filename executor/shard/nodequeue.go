@@ -40,9 +40,11 @@ func (s NodeState) Idle() bool { return s.Waiting == 0 && s.Unlogged == 0 }
 // ListEffects is the condition of a shard's list, and the effects of the sequencer on the requests that
 // wait for it.
 type ListEffects struct {
-	Fill        uint64                               // under which the list gives units; 0: it gives none
-	Drained     bool                                 // the list is off, and the log has all that it gave
-	LoggedUsers []string                             // users whose grabs the log has now
-	Requeued    []*request.Ticket                    // tickets that got no unit before, after units have been added to the list
-	Refusal     func(*request.Ticket) request.Answer // answers a request with its claim, or the reason why it has none; nil unless Drained
+	Fill        uint64            // under which the list gives units; 0: it gives none
+	LoggedUsers []string          // users whose grabs the log has now
+	Requeued    []*request.Ticket // tickets that got no unit before, after units have been added to the list
+
+	// Refusal answers a request with its claim, or the reason why it has none. nil: the list is on, or the log may
+	// lack some of its grabs.
+	Refusal func(*request.Ticket) request.Answer
 }

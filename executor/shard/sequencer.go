@@ -117,13 +117,12 @@ func (r Rights) Valid(now clock.Now) bool {
 
 // Effects are the calls, messages and answers that result from the events of a sequencer.
 type Effects struct {
-	Send        *ledger.Request // the request to the store
-	List        *lists.Call     // the call of the node that has the shard's list
-	Wake        time.Duration   // Ticked is due at this monotonic time; 0: it is not
-	answered    []*request.Ticket
-	messages    []Message
-	requeued    []*request.Ticket // to be sent to the node again
-	loggedUsers []string          // users whose grabs the log has since the last effects
+	Send     *ledger.Request // the request to the store
+	List     *lists.Call     // the call of the node that has the shard's list
+	Wake     time.Duration   // Ticked is due at this monotonic time; 0: it is not
+	answered []*request.Ticket
+	messages []Message
+	list     ListEffects // on the node queue
 }
 
 // Errors that end a sequencer.

@@ -100,13 +100,13 @@ func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) boo
 			x.shards[i].rebuild = lists.NewMachine(x.list(i), x.Sizes)
 		}
 		l := &listRebuild{x: x, shard: i, m: x.shards[i].rebuild, want: want, enough: enough}
-		before := l.m.Voids()
+		before := l.m.Voids
 		l.m.SetTarget(x.core.Now, want)
 		end := l.read()
 		for end == unfinished {
 			end = l.step()
 		}
-		if voids := l.m.Voids() - before; voids > 0 {
+		if voids := int64(l.m.Voids - before); voids > 0 {
 			x.warn("%s: node %s had recorded %s that the ledger cannot take: the ledger has given the units to others, or other units to the users",
 				planner.ListAddress(i), x.listNode(i), spec.Count(voids, "claim"))
 		}
