@@ -98,7 +98,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 		return false
 	}
 	user := d.state.claims.records.At(n).user
-	left := d.state.settings.GetPerUserLimit() - d.state.users.units(user) - d.changes.users[now.User].units
+	left := d.state.settings.GetPerUserLimit() - d.state.users.records.At(user).units - d.changes.users[now.User].units
 	return int64(len(now.Units)) <= min(left, d.after.Available)
 }
 
