@@ -81,7 +81,7 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 	if d.resells(n, now, payment) {
 		op.settle.How, op.settle.Units = pb.Settle_RESELL, now.Units
 		if !d.after.available.hasEach(now.Units) {
-			op.settle.Units = d.after.available.lowest(len(now.Units))
+			op.settle.Units = d.after.available.lowest(int64(len(now.Units)))
 		}
 	}
 	op.settle.Payment = payment
