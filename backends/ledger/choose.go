@@ -61,7 +61,7 @@ func (d *Draft) Missing(u Units) Units { return u.Minus(d.after.available) }
 // has no more ranges than a transfer may have, provided that named does not either.
 func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
 	rest := d.after.available.Minus(kept)
-	picked := rest.Minus(rest.Minus(named))
+	picked := rest.And(named)
 	rest = rest.Minus(picked)
 	var more []Range
 	if run > 0 {

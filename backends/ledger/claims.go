@@ -37,9 +37,6 @@ type claims struct {
 
 	// Original units of the records for which a late payment has bought other units.
 	originalUnits map[uint32][]int64
-
-	// Numbers of claims of the users with more than mostCounted; smaller ones are counted on demand.
-	many map[uint32]uint32
 }
 
 type claimRecord struct {
@@ -127,12 +124,11 @@ func newClaims() claims {
 	text := newTexts()
 	return claims{
 		text:          text,
-		users:         users{text: text, overflowUnits: make(map[uint32]int64), unpaid: make(map[uint32]uint32)},
+		users:         users{text: text, unpaid: make(map[uint32]uint32)},
 		holds:         holds{owed: owedPayments{known: make(map[owedPayment]struct{}), byClaim: make(map[uint32][]string)}},
 		scattered:     make(map[uint32][]int64),
 		asked:         make(map[uint32]uint32),
 		originalUnits: make(map[uint32][]int64),
-		many:          make(map[uint32]uint32),
 	}
 }
 
@@ -162,9 +158,6 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 		}
 		return 0
 	}
-	if len(c.granted) > 0 {
-		return c.findGrab(last, key)
-	}
 	i, ok := c.byKey.find(c.text.mix(hash, key), func(i uint32) bool {
 		r := c.records.At(i)
 		return r.user == user && c.text.equal(r.key, key)
@@ -173,15 +166,6 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 		return 0
 	}
 	return i + 1
-}
-
-// findGrab is like findClaim, where nodes give units, at most one to a user: byKey would not
-// pay off. i is the user's newest claim, +1.
-func (c *claims) findGrab(i uint32, key string) uint32 {
-	for i != 0 && !c.text.equal(c.records.At(i-1).key, key) {
-		i = c.records.At(i - 1).prev
-	}
-	return i
 }
 
 // insert adds a new claim for a request that has none.
@@ -205,19 +189,14 @@ func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 	c.writeUnits(i, units)
 	if op.GetFill() != 0 {
 		c.granted = append(c.granted, op.GetGrantedUs()) // before the first fill there is no claim
-	} else if owner.last != 0 {
+	}
+	if owner.last != 0 {
 		if before := c.records.At(owner.last - 1); before.prev == 0 {
 			c.byKey.add(c.text.mix(at.userHash, c.text.get(before.key)), owner.last-1)
 		}
 		c.byKey.add(c.text.mix(at.userHash, string(op.GetKey())), i)
 	}
-	if owner.last != 0 {
-		if n := c.claimsOf(at.user-1) + 1; n > mostCounted {
-			c.many[at.user-1] = uint32(n)
-		}
-	}
-	owner.last = i + 1
-	c.users.give(at.user-1, int64(len(units)))
+	owner.last, owner.claims, owner.units = i+1, owner.claims+1, owner.units+int64(len(units))
 	if op.GetAsked() != 0 {
 		c.asked[i] = op.GetAsked()
 	}
@@ -301,20 +280,6 @@ func (c *claims) units(i uint32) []int64 {
 	return units
 }
 
-const mostCounted = 8
-
-// claimsOf returns the number of claims of a user.
-func (c *claims) claimsOf(user uint32) int {
-	if n, ok := c.many[user]; ok {
-		return int(n)
-	}
-	n := 0
-	for i := c.users.records.At(user).last; i != 0; i = c.records.At(i - 1).prev {
-		n++
-	}
-	return n
-}
-
 // locate returns the index of the claim at a slot and an op index.
 func (c *claims) locate(slot uint64, index int) (uint32, bool) {
 	n := c.records.Len()
@@ -380,48 +345,36 @@ func (c *claims) Newest(user string, most int) (newest []Claim, count int) {
 	if !ok {
 		return nil, 0
 	}
-	for i := c.users.records.At(u).last; i != 0 && len(newest) < most; i = c.records.At(i - 1).prev {
+	owner := c.users.records.At(u)
+	for i := owner.last; i != 0 && len(newest) < most; i = c.records.At(i - 1).prev {
 		newest = append(newest, c.at(i-1))
 	}
 	slices.Reverse(newest)
-	return newest, c.claimsOf(u)
+	return newest, int(owner.claims)
 }
 
 // Backward returns the claims of a user that precede the one at slot and index, or the grab of unit,
 // the newest first; all, if slot and unit are 0. ok is false if the user has no such claim.
 func (c *claims) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
-	i, ok := c.before(user, slot, index, unit)
+	ok = slot == 0 && unit == 0
+	var i uint32 // the claim to begin with, +1; 0: there is none
+	if u, known := c.users.find(c.text.hash(user), user); known {
+		i = c.users.records.At(u).last
+	}
+	for i != 0 && !ok {
+		r := c.records.At(i - 1)
+		if unit != 0 {
+			ok = int(i-1) < len(c.granted) && int64(r.first) == unit
+		} else {
+			ok = uint64(r.slot) == slot && r.index() == index
+		}
+		i = r.prev
+	}
 	return func(yield func(Claim) bool) {
 		for at := i; at != 0 && yield(c.at(at-1)); {
 			at = c.records.At(at - 1).prev
 		}
 	}, ok
-}
-
-// before returns the index, +1, of the claim that Backward begins with; 0: there is none.
-func (c *claims) before(user string, slot uint64, index int, unit int64) (i uint32, ok bool) {
-	all := slot == 0 && unit == 0
-	u, ok := c.users.find(c.text.hash(user), user)
-	if !ok {
-		return 0, all
-	}
-	i = c.users.records.At(u).last
-	switch {
-	case all:
-		return i, true
-	case unit != 0: // such a user has few claims
-		for i != 0 && (int(i-1) >= len(c.granted) || int64(c.records.At(i-1).first) != unit) {
-			i = c.records.At(i - 1).prev
-		}
-		if i == 0 {
-			return 0, false
-		}
-		return c.records.At(i - 1).prev, true
-	}
-	if i, ok = c.locate(slot, index); !ok || c.records.At(i).user != u {
-		return 0, false
-	}
-	return c.records.At(i).prev, true
 }
 
 // RefundsDue returns the newest payments owed back for the claim at slot and index, at most most, in

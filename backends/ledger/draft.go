@@ -408,7 +408,7 @@ func (d *Draft) Generation(op *pb.Generation) error {
 
 // Seal ends the log.
 func (d *Draft) Seal() {
-	d.after.seal()
+	d.after.Phase = PhaseSealed
 	d.addOther(&pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}})
 }
 

@@ -111,8 +111,8 @@ func HeadSlot(head []byte) (slot uint64, ok bool) {
 
 func sum(entry []byte) Hash { return sha256.Sum256(entry) }
 
-// The methods below count the effect of each op on the totals. The reducer uses them, and
-// so does a draft, which needs the head before its commit is appended.
+// The methods below count the effect of an op on the totals, for a state and for a draft, which
+// needs the head before its commit is appended.
 
 func (t *Totals) claim(n int64, held bool) {
 	t.Available -= n
@@ -159,16 +159,3 @@ func (t *Totals) settle(n int64, op *pb.Settle) {
 }
 
 func (t *Totals) ended(n int64) { t.Held -= n; t.OpenHolds-- }
-
-func (t *Totals) out(n int64) { t.Available -= n; t.InFlight += n }
-func (t *Totals) in(n int64)  { t.Available += n }
-func (t *Totals) ack(n int64) { t.InFlight -= n }
-
-func (t *Totals) generation(op *pb.Generation, added int64) {
-	t.Generation = op.GetNumber()
-	t.Phase = PhaseName(op.GetSettings().GetPhase())
-	t.Limit += added
-	t.Available += added
-}
-
-func (t *Totals) seal() { t.Phase = PhaseSealed }

@@ -125,7 +125,7 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	if e.pays {
 		d.payment = c.text.put(op.GetPayment())
 	}
-	c.users.give(r.user, e.units*int64(r.count))
+	c.users.records.At(r.user).units += e.units * int64(r.count)
 	if e.unpaid != 0 {
 		c.unpaid[r.user] += uint32(e.unpaid)
 	}

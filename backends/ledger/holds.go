@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -20,17 +22,20 @@ func (c *claims) Holds() (holds []Claim) {
 // returned by Draft.TimeUs.
 func (c *claims) Due(timeUs int64, n int) []Claim {
 	q := c.queue
-	next := frontier{queue: q}
-	if len(q) > 0 {
-		next.at = append(next.at, 0)
+	var next []int // positions in the queue that may come next, the earliest release first
+	add := func(at int) {
+		if at < len(q) {
+			i, _ := slices.BinarySearchFunc(next, q[at], func(other int, hold queued) int { return q[other].compare(hold) })
+			next = slices.Insert(next, i, at)
+		}
 	}
 	var due []Claim
-	for len(next.at) > 0 && len(due) < n && q[next.at[0]].releaseUs <= timeUs {
-		at := heap.Pop(&next).(int)
+	for add(0); len(next) > 0 && len(due) < n && q[next[0]].releaseUs <= timeUs; {
+		at := next[0]
+		next = next[1:]
 		due = append(due, c.at(c.holds.records.At(q[at].record).claim))
-		for child := 2*at + 1; child <= 2*at+2 && child < len(q); child++ {
-			heap.Push(&next, child)
-		}
+		add(2*at + 1)
+		add(2*at + 2)
 	}
 	return due
 }
@@ -51,8 +56,8 @@ type queued struct {
 	record    uint32
 }
 
-func (a queued) before(b queued) bool {
-	return a.releaseUs < b.releaseUs || a.releaseUs == b.releaseUs && a.record < b.record
+func (a queued) compare(b queued) int {
+	return cmp.Or(cmp.Compare(a.releaseUs, b.releaseUs), cmp.Compare(a.record, b.record))
 }
 
 // enqueue adds a hold to the queue.
@@ -79,7 +84,7 @@ func (h *holds) unqueue(d *holdRecord) {
 type holdQueue holds
 
 func (q *holdQueue) Len() int           { return len(q.queue) }
-func (q *holdQueue) Less(i, j int) bool { return q.queue[i].before(q.queue[j]) }
+func (q *holdQueue) Less(i, j int) bool { return q.queue[i].compare(q.queue[j]) < 0 }
 func (q *holdQueue) Push(any)           { panic("ledger: enqueue adds to the queue of holds") }
 
 func (q *holdQueue) Swap(i, j int) {
@@ -93,24 +98,6 @@ func (q *holdQueue) Swap(i, j int) {
 func (q *holdQueue) Pop() any {
 	q.queue = q.queue[:len(q.queue)-1]
 	return nil
-}
-
-// frontier is a heap of the queue positions that may come next.
-type frontier struct {
-	queue []queued
-	at    []int
-}
-
-func (f *frontier) Len() int           { return len(f.at) }
-func (f *frontier) Less(i, j int) bool { return f.queue[f.at[i]].before(f.queue[f.at[j]]) }
-func (f *frontier) Swap(i, j int)      { f.at[i], f.at[j] = f.at[j], f.at[i] }
-func (f *frontier) Push(at any)        { f.at = append(f.at, at.(int)) }
-
-func (f *frontier) Pop() any {
-	last := len(f.at) - 1
-	at := f.at[last]
-	f.at = f.at[:last]
-	return at
 }
 
 // HoldSpan is the time span of a claim's hold.

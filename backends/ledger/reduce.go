@@ -74,7 +74,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if err := checkPartial(s.settings, op, had, s.Available); err != nil {
 		return err
 	}
-	if err := s.available.removeEach(op.GetUnits()); err != nil {
+	if err := eachRun(op.GetUnits(), s.available.Remove); err != nil {
 		return err
 	}
 	s.claims.insert(at, s.next, i, op)
@@ -152,14 +152,6 @@ func (s *State) generation(op *pb.Generation) error {
 	return nil
 }
 
-// checkStaysDraw checks that a generation does not turn a draw into another sale, or the reverse.
-func checkStaysDraw(settings *pb.Settings, op *pb.Generation) error {
-	if settings != nil && settings.GetDraw() != op.GetSettings().GetDraw() {
-		return fmt.Errorf("generation %d makes a draw of another sale, or the other way round", op.GetNumber())
-	}
-	return nil
-}
-
 // maxTerm is the maximum duration in the settings of a payment, in microseconds, so that no
 // deadline overflows: 142 years.
 const maxTerm = 1 << 52
@@ -178,7 +170,7 @@ func (s *State) seal() error {
 	if s.settings.GetPhase() != pb.Phase_CLOSED || s.InFlight != 0 || s.Held != 0 {
 		return fmt.Errorf("a seal on a shard that is %s, with %s in flight and %d held", s.Phase, spec.Count(s.InFlight, "unit"), s.Held)
 	}
-	s.Totals.seal()
+	s.Phase = PhaseSealed
 	return nil
 }
 

@@ -242,7 +242,7 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 // checkResale checks the RESELL of a late payment.
 func (s *State) checkResale(c *pb.Commit, i uint32, op *pb.Settle) error {
 	r := s.claims.records.At(i)
-	n, had := int64(len(op.GetUnits())), s.users.units(r.user)
+	n, had := int64(len(op.GetUnits())), s.users.records.At(r.user).units
 	own := s.claims.units(i)
 	switch {
 	case !s.IsOwner(c.GetWriter()):

@@ -81,7 +81,7 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 	if d.resells(n, now, payment) {
 		op.settle.How, op.settle.Units = pb.Settle_RESELL, now.Units
 		if !d.after.available.hasEach(now.Units) {
-			op.settle.Units = d.after.available.lowest(len(now.Units))
+			op.settle.Units = d.after.available.lowest(int64(len(now.Units)))
 		}
 	}
 	op.settle.Payment = payment
@@ -98,7 +98,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 		return false
 	}
 	user := d.state.claims.records.At(n).user
-	left := d.state.settings.GetPerUserLimit() - d.state.users.units(user) - d.changes.users[now.User].units
+	left := d.state.settings.GetPerUserLimit() - d.state.users.records.At(user).units - d.changes.users[now.User].units
 	return int64(len(now.Units)) <= min(left, d.after.Available)
 }
 

@@ -126,13 +126,6 @@ func eachRun(units []int64, do func(Range) error) error {
 	return nil
 }
 
-// removeEach removes listed units from the set. After an error the units before the missing run are
-// removed.
-func (u *Units) removeEach(units []int64) error { return eachRun(units, u.Remove) }
-
-// addEach adds listed units to the set.
-func (u *Units) addEach(units []int64) error { return eachRun(units, u.Add) }
-
 // hasEach reports whether all listed units are in the set.
 func (u Units) hasEach(units []int64) bool {
 	return !slices.ContainsFunc(units, func(unit int64) bool { return !u.Has(unit) })
@@ -144,28 +137,10 @@ func (u Units) Has(unit int64) bool {
 	return i >= 0 && unit < u[i].End()
 }
 
-// Those returns the listed units that are in the set.
-func (u Units) Those(numbers []int64) (found Units) {
-	for _, unit := range numbers {
-		if u.Has(unit) && !found.Has(unit) {
-			_ = found.Add(Range{unit, 1}) // it is not there
-		}
-	}
-	return found
-}
-
-// Without returns the set without the listed units.
-func (u Units) Without(numbers []int64) Units { return u.Minus(u.Those(numbers)) }
-
 // lowest returns the n lowest units. The set must have that many.
-func (u Units) lowest(n int) []int64 {
-	units := make([]int64, 0, n)
-	for i := 0; len(units) < n; i++ {
-		for unit := u[i].First; unit < u[i].End() && len(units) < n; unit++ {
-			units = append(units, unit)
-		}
-	}
-	return units
+func (u Units) lowest(n int64) []int64 {
+	rest := slices.Clone(u)
+	return rest.takeLowest(nil, n)
 }
 
 // takeLowest appends the n lowest units to dst and removes them. The set must
@@ -213,11 +188,13 @@ func (u *Units) addAll(others Units) error {
 
 // takeThose removes and returns the wanted units that are in the set.
 func (u *Units) takeThose(wanted Units) Units {
-	rest := u.Minus(wanted)
-	taken := u.Minus(rest)
-	*u = rest
+	taken := u.And(wanted)
+	*u = u.Minus(wanted)
 	return taken
 }
+
+// And returns the units that are in both sets.
+func (u Units) And(v Units) Units { return u.Minus(u.Minus(v)) }
 
 // Minus returns the units that are in u and not in v.
 func (u Units) Minus(v Units) (out Units) {

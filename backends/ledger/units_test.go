@@ -192,8 +192,8 @@ func TestUnitsListed(t *testing.T) {
 		}
 	}
 	for n := range 6 {
-		if want := []int64{10, 11, 12, 20, 21}[:n]; !slices.Equal(u.lowest(n), want) {
-			t.Errorf("the lowest are %v, want %v", u.lowest(n), want)
+		if want := []int64{10, 11, 12, 20, 21}[:n]; !slices.Equal(u.lowest(int64(n)), want) {
+			t.Errorf("the lowest are %v, want %v", u.lowest(int64(n)), want)
 		}
 	}
 }

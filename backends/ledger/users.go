@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"iter"
-	"math"
 
 	"salectl/backends/ledger/internal/chunked"
 )
@@ -13,17 +12,15 @@ type users struct {
 	byName  table // to records
 	records chunked.List[userRecord]
 
-	overflowUnits map[uint32]int64  // units of users that do not fit into a userRecord
-	unpaid        map[uint32]uint32 // numbers of claims that were cancelled or have expired
+	unpaid map[uint32]uint32 // numbers of claims that were cancelled or have expired
 }
 
 type userRecord struct {
-	name  text
-	units uint32 // held and sold; tooMany: see overflowUnits
-	last  uint32 // newest claim of the user, +1
+	name   text
+	units  int64  // held and sold
+	claims uint32 // number of claims
+	last   uint32 // newest claim of the user, +1
 }
-
-const tooMany = math.MaxUint32
 
 // find returns the index of a user. hash is that of the name.
 func (u *users) find(hash uint64, name string) (uint32, bool) {
@@ -39,31 +36,13 @@ func (u *users) add(hash uint64, name string) uint32 {
 
 func (u *users) name(i uint32) string { return u.text.get(u.records.At(i).name) }
 
-// units returns the number of units of a user, held and sold.
-func (u *users) units(i uint32) int64 {
-	if n := u.records.At(i).units; n != tooMany {
-		return int64(n)
-	}
-	return u.overflowUnits[i]
-}
-
-// give adds n, which may be negative, to the units of a user.
-func (u *users) give(i uint32, n int64) {
-	n += u.units(i)
-	delete(u.overflowUnits, i)
-	if n >= tooMany {
-		u.overflowUnits[i], n = n, tooMany
-	}
-	u.records.At(i).units = uint32(n)
-}
-
 // sums returns the number of units of the user of a request, held and sold, and the number of the
 // user's claims that were cancelled or have expired.
 func (u *users) sums(at claimIndex) (units, unpaid int64) {
 	if at.user == 0 {
 		return 0, 0
 	}
-	return u.units(at.user - 1), int64(u.unpaid[at.user-1])
+	return u.records.At(at.user - 1).units, int64(u.unpaid[at.user-1])
 }
 
 // Users returns an iterator over the users who have claims here, each with the number of its
@@ -71,7 +50,7 @@ func (u *users) sums(at claimIndex) (units, unpaid int64) {
 func (u *users) Users() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for i := range uint32(u.records.Len()) {
-			if !yield(u.name(i), u.units(i)) {
+			if !yield(u.name(i), u.records.At(i).units) {
 				return
 			}
 		}
@@ -84,5 +63,5 @@ func (u *users) UserUnits(user string) int64 {
 	if !ok {
 		return 0
 	}
-	return u.units(i)
+	return u.records.At(i).units
 }

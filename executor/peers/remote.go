@@ -95,9 +95,9 @@ type RemoteConfig struct {
 func NewRemote(c RemoteConfig) *Remote {
 	r := &Remote{cfg: c, lastID: c.IDBase}
 	r.cancel = r.Cancel
-	r.Pending = request.NewPending(request.PendingConfig{
+	r.Pending = &request.Pending{
 		Decider: elsewhere{}, Number: c.Shard, UID: c.UID, Underway: new(request.Underway), Doubts: c.Doubts, Clock: c.Clock,
-	})
+	}
 	return r
 }
 

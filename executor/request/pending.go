@@ -10,16 +10,9 @@ import (
 // Pending has the requests of a shard whose outcome is not known to their requesters: those without an
 // answer, and those answered with Unknown. Pending prevents answers that deny a claim which was accepted, or
 // may be yet. All methods are safe for concurrent use.
+//
+// All exported fields but Forwards and Listed are required.
 type Pending struct {
-	PendingConfig
-	decided atomic.Uint64 // number of requests answered by tickets
-
-	drained           atomic.Bool   // the shard's list is off, and the log has all that it gave
-	logCompletePeriod atomic.Uint64 // the last period above 0 that ForgetDoubts got; 0: none yet
-}
-
-// PendingConfig is the configuration of Pending. All fields but Forwards and Listed are required.
-type PendingConfig struct {
 	Decider  Decider
 	Number   int       // of the shard
 	UID      string    // of the run
@@ -28,6 +21,10 @@ type PendingConfig struct {
 	Clock    clock.Clock
 	Forwards bool // tickets are forwarded where another process is to decide them
 	Listed   bool // a list gives the shard's units
+
+	decided           atomic.Uint64 // number of requests answered by tickets
+	drained           atomic.Bool   // the shard's list is off, and the log has all that it gave
+	logCompletePeriod atomic.Uint64 // the last period above 0 that ForgetDoubts got; 0: none yet
 }
 
 // Decider is the shard that decides the requests, as Pending reads it. All methods are safe for concurrent
@@ -42,9 +39,6 @@ type Decider interface {
 	// MayHave reports whether a list may have given a user a unit that the log lacks.
 	MayHave(user string) bool
 }
-
-// NewPending returns Pending without requests.
-func NewPending(c PendingConfig) *Pending { return &Pending{PendingConfig: c} }
 
 // Hold makes p the holder of a ticket that came with a key, and adds the ticket to the table Underway unless it
 // is there already.
@@ -195,9 +189,6 @@ func (p *Pending) KeepInDoubt(user, key string) {
 func (p *Pending) ListMayContradict(a *Answer) bool {
 	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.mayLack() && p.logCompletePeriod.Load() == 0
 }
-
-// Withdrawn removes a ticket that will not be decided from the table Underway.
-func (p *Pending) Withdrawn(t *Ticket) { p.Underway.Leave(t) }
 
 // Abandoned records that the requester has gone, though the request may be accepted.
 func (p *Pending) Abandoned(t *Ticket) {

@@ -97,8 +97,13 @@ func (t *Ticket) Withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 // NewTicket returns a ticket for a request, from a pool to which Free returns it. newKey makes the key of a
 // claim that has none.
 func NewTicket(pool *sync.Pool, r Request, newKey func() string, now time.Duration) *Ticket {
-	t := newTicket(pool, now)
-	t.Request, t.Want, t.Search, t.FirstRequest, t.keyless = r, r.Quantity, nil, 0, r.Key == "" && r.IsClaim()
+	t, ok := pool.Get().(*Ticket)
+	if !ok {
+		t = &Ticket{done: make(chan struct{}, 1)}
+	}
+	done := t.done
+	*t = Ticket{}
+	t.Request, t.QueuedAt, t.Want, t.done, t.pool, t.keyless = r, now, r.Quantity, done, pool, r.Key == "" && r.IsClaim()
 	if t.keyless {
 		t.Key = newKey()
 	}
@@ -142,19 +147,6 @@ func (t *Ticket) Priority() (p rules.Priority) {
 		p = t.Admittance.Priority
 	}
 	return p
-}
-
-func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
-	t, ok := pool.Get().(*Ticket)
-	if !ok {
-		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
-	}
-	t.QueuedAt, t.Op, t.SentToList, t.keyless, t.fromPeer, t.Answer = now, 0, false, false, false, Answer{}
-	t.ForwardID, t.Turn, t.WaitsSince, t.MaybeDecided, t.Cancelled = 0, 0, 0, false, false
-	t.retained, t.abandoned = false, false
-	t.cancel.Store(nil)
-	t.state.Store(ticketWaiting)
-	return t
 }
 
 // Complete signals that the ticket has its answer.
@@ -241,7 +233,7 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 	case in == nil: // it cannot be repeated
 		return a
 	}
-	in.Withdrawn(t)
+	in.Underway.Leave(t)
 	if t.MaybeDecided && !in.KnowsOutcome() {
 		in.Abandoned(t)
 		return Undecided
@@ -264,7 +256,7 @@ func (t *Ticket) Repeat() Request {
 func (t *Ticket) Finish() Answer {
 	a := t.Answer
 	if t.retained {
-		t.holder.Load().Withdrawn(t)
+		t.holder.Load().Underway.Leave(t)
 	}
 	t.Free()
 	return a

@@ -40,7 +40,9 @@ func (u *Underway) enter(t *Ticket) {
 	defer u.mu.Unlock()
 	before := t.before
 	t.before = nil
-	if before != nil && u.replace(before, t) {
+	if before != nil && u.exchange(before, t) {
+		t.older, t.number = before.older, before.number
+		before.older, before.retained = nil, false
 		return
 	}
 	if u.newest == nil {
@@ -52,28 +54,15 @@ func (u *Underway) enter(t *Ticket) {
 	u.newest[t.requestKey()] = t
 }
 
-// replace puts a ticket in the place of another one that has an answer. It returns false if the table
-// does not have that one. mu is held.
-func (u *Underway) replace(before, t *Ticket) bool {
-	if !u.exchange(before, t) {
-		return false
-	}
-	t.older, t.number = before.older, before.number
-	before.older, before.retained = nil, false
-	return true
-}
-
 // exchange puts a ticket or nil in the place of another one. It returns false if the table does not have that
 // one. mu is held.
 func (u *Underway) exchange(before, t *Ticket) bool {
 	key := before.requestKey()
 	at := u.newest[key]
-	switch {
-	case at == before && t == nil:
-		delete(u.newest, key)
-		return true
-	case at == before:
-		u.newest[key] = t
+	if at == before {
+		if u.newest[key] = t; t == nil {
+			delete(u.newest, key)
+		}
 		return true
 	}
 	for ; at != nil; at = at.older {
@@ -117,7 +106,7 @@ func (u *Underway) Withdraw(user, key string, id uint64, superseded *atomic.Bool
 	return nil
 }
 
-// Leave removes a ticket that is in the table.
+// Leave removes a ticket that is in the table, and will not be decided.
 func (u *Underway) Leave(t *Ticket) {
 	u.mu.Lock()
 	u.remove(t)

@@ -99,9 +99,9 @@ func New(c Config) *Shard {
 		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
 		forward:    c.Forward, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
 	}
-	s.Pending = request.NewPending(request.PendingConfig{
+	s.Pending = &request.Pending{
 		Decider: s, Number: c.Shard, UID: c.UID, Underway: cmp.Or(c.Underway, new(request.Underway)), Doubts: c.Doubts, Clock: c.Clock, Forwards: c.Forward != nil,
-	})
+	}
 	return s
 }
 

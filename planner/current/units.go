@@ -76,9 +76,12 @@ func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u 
 	}
 	u.Added = u.Change.Added()
 	gone := slices.DeleteFunc(slices.Clone(u.Change.Gone), func(unit int64) bool { return among(leaving, unit) })
+	var going, notListed ledger.Units
+	going.Include(gone)
+	notListed.Include(u.Change.Gone)
 	for i, s := range shards {
-		u.Gone = append(u.Gone, s.AvailableUnits().Those(gone))
-		u.Leaving = append(u.Leaving, leaving[i].Without(u.Change.Gone))
+		u.Gone = append(u.Gone, s.AvailableUnits().And(going))
+		u.Leaving = append(u.Leaving, leaving[i].Minus(notListed))
 	}
 	retired := retiredUnits(shards)
 	u.Taken = slices.DeleteFunc(gone, func(unit int64) bool { return among(u.Gone, unit) || retired.Has(unit) })
