@@ -412,11 +412,15 @@ func (r *Reader) nextSlot(ctx context.Context, unit int64) (*keptSlot, error) {
 
 // OfClaim returns the payloads of a claim's units that its buyer may know: none if they are
 // secret and the claim was never sold. A nil Reader returns none: its units are numbers.
-func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) ([]Fields, error) {
+func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) (all []map[string]string, err error) {
 	if r == nil || !r.Tells(c.State == ledger.StateSold || c.State == ledger.StateRefunded) {
 		return nil, nil
 	}
-	return r.Read(ctx, c.Units)
+	payloads, err := r.Read(ctx, c.Units)
+	for _, p := range payloads {
+		all = append(all, p.Map())
+	}
+	return all, err
 }
 
 // Part reads the log on and returns the part that has the payloads of added units, nil if none is
