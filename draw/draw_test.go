@@ -183,8 +183,8 @@ func (l *list) drawAgain() {
 	labels := make([][]Digest, len(l.record.Shards))
 	for i := range l.lines {
 		line := &l.lines[i]
-		shard, _, _, _ := place(line.Claim)
-		labels[shard] = append(labels[shard], line.Label)
+		place, _ := parseClaim(line.Claim)
+		labels[place.Shard] = append(labels[place.Shard], line.Label)
 	}
 	for i := range labels {
 		l.record.Shards[i] = Tree{int64(len(labels[i])), Root(labels[i])}

@@ -19,7 +19,7 @@ func Publish(from io.Reader, to io.Writer) error {
 		h.Kind = kindEntries
 		return lines.Encode(h)
 	}, func(line Line) error {
-		if _, _, _, err := place(line.Claim); err != nil {
+		if _, err := parseClaim(line.Claim); err != nil {
 			return err
 		}
 		if line.Label == (Digest{}) {

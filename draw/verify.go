@@ -76,8 +76,7 @@ type Verifier struct {
 	closes  time.Time
 	report  *Report
 	entries []entry
-	last    Entry // the last one added
-	shards  [][]Digest
+	shards  [][]Digest       // labels
 	users   map[string]int32 // index of each user's entry, where the list has users
 	states  map[string]int64 // number of entries by state
 	keyless int64            // entries with a user and without a key
@@ -91,8 +90,6 @@ type entry struct {
 	rank  int64
 	state string
 }
-
-func (e entry) id() string { return fmt.Sprintf("%d-%d-%d", e.Shard, e.Slot, e.Index) }
 
 func (v *Verifier) problem(format string, args ...any) {
 	const enough = 100
@@ -117,39 +114,37 @@ func NewVerifier(sale, uid string, r Record, o Options) (*Verifier, error) {
 // Add adds the line of an entry. Lines must be in the order of the shards and their logs. An
 // error means that the line cannot be that of an entry.
 func (v *Verifier) Add(line Line) error {
-	e := entry{Entry: Entry{Label: line.Label}, rank: line.Rank, state: line.State}
-	var err error
-	if e.Shard, e.Slot, e.Index, err = place(line.Claim); err != nil {
+	place, err := parseClaim(line.Claim)
+	if err != nil {
 		return err
 	}
+	place.Label = line.Label
 	at, err := time.Parse(time.RFC3339Nano, line.At)
 	if err != nil {
 		return fmt.Errorf("claim %s: %w", line.Claim, err)
 	}
-	if len(v.entries) > 0 && !before(v.last, e.Entry) {
+	if n := len(v.entries); n > 0 && !before(v.entries[n-1].Entry, place) {
 		v.problem("claim %s: it is out of order or repeated", line.Claim)
 	}
 	if !at.Before(v.closes) {
 		v.problem("claim %s: it was entered at %s, and the sale closed at %s", line.Claim, line.At, v.record.Closes)
 	}
-	v.known(line, e)
-	v.last = e.Entry
-	v.entries = append(v.entries, e)
+	v.known(line)
+	v.entries = append(v.entries, entry{place, line.Rank, line.State})
 	if v.mine(line) {
 		v.user = len(v.entries)
 	}
-	if e.Shard >= len(v.shards) {
-		if len(v.shards) > 0 {
-			v.problem("claim %s: there are %d shards, from 0", line.Claim, len(v.shards))
-		}
-		return nil
+	switch {
+	case place.Shard < len(v.shards):
+		v.shards[place.Shard] = append(v.shards[place.Shard], line.Label)
+	case len(v.shards) > 0:
+		v.problem("claim %s: there are %d shards, from 0", line.Claim, len(v.shards))
 	}
-	v.shards[e.Shard] = append(v.shards[e.Shard], line.Label)
 	return nil
 }
 
 // known checks the state and the user of an entry, before it is added.
-func (v *Verifier) known(line Line, e entry) {
+func (v *Verifier) known(line Line) {
 	v.states[line.State]++
 	switch line.State {
 	case StateEntered, stateSold, stateHeld, stateExpired, stateCancelled, stateRefunded:
@@ -161,7 +156,7 @@ func (v *Verifier) known(line Line, e entry) {
 		return
 	}
 	if other, ok := v.users[line.User]; ok {
-		v.problem("claims %s and %s: user %q has two entries", v.entries[other].id(), e.id(), line.User)
+		v.problem("claims %s and %s: user %q has two entries", v.entries[other].claim(), line.Claim, line.User)
 	} else {
 		v.users[line.User] = int32(len(v.entries))
 	}
@@ -187,21 +182,21 @@ func (v *Verifier) mine(line Line) bool {
 	return line.Label == Label(v.report.UID, v.options.User, v.options.Key)
 }
 
-// place parses the name of a claim: its shard, slot and index.
-func place(claim string) (shard int, slot uint64, index int, err error) {
-	parts := strings.Split(claim, "-")
-	odd := func(part string) bool { return part != "0" && (part == "" || part[0] < '1' || part[0] > '9') } // a sign, or a zero before
-	if len(parts) == 3 && !slices.ContainsFunc(parts, odd) {
-		var errs [3]error
-		shard, errs[0] = strconv.Atoi(parts[0])
-		slot, errs[1] = strconv.ParseUint(parts[1], 10, 64)
-		index, errs[2] = strconv.Atoi(parts[2])
-		if errors.Join(errs[:]...) == nil {
-			return shard, slot, index, nil
-		}
+// parseClaim returns an entry with the shard, slot and index in the name of its claim.
+func parseClaim(claim string) (e Entry, err error) {
+	shard, rest, _ := strings.Cut(claim, "-")
+	slot, index, _ := strings.Cut(rest, "-")
+	e.Shard, _ = strconv.Atoi(shard)
+	e.Slot, _ = strconv.ParseUint(slot, 10, 64)
+	e.Index, _ = strconv.Atoi(index)
+	if e.Shard < 0 || e.Index < 0 || e.claim() != claim {
+		return e, fmt.Errorf("%q is not the name of a claim: <shard>-<slot>-<index>", claim)
 	}
-	return 0, 0, 0, fmt.Errorf("%q is not the name of a claim: <shard>-<slot>-<index>", claim)
+	return e, nil
 }
+
+// claim returns the name of the entry's claim.
+func (e Entry) claim() string { return fmt.Sprintf("%d-%d-%d", e.Shard, e.Slot, e.Index) }
 
 // before reports whether a precedes b in the ledger.
 func before(a, b Entry) bool {
@@ -213,21 +208,19 @@ func (v *Verifier) Report() *Report {
 	v.report.Entries = int64(len(v.entries))
 	if v.user > 0 {
 		e := v.entries[v.user-1]
-		v.report.Claim, v.report.State = e.id(), e.state
+		v.report.Claim, v.report.State = e.claim(), e.state
 	}
 	v.published()
 	v.counts()
 	v.trees()
-	v.report.Revealed = v.record.Link != nil
-	if order := v.order(); order != nil {
-		v.ranks(v.sorted(order))
-	} else {
-		v.sorted(nil)
+	order := v.order()
+	if sorted := v.sorted(order); order != nil {
+		v.ranks(sorted)
 	}
-	if !v.report.Revealed {
+	if v.report.Revealed = v.record.Link != nil; !v.report.Revealed {
 		for _, e := range v.entries {
 			if e.state != StateEntered || e.rank != 0 {
-				v.problem("claim %s: it has a rank or a unit, but nothing is revealed yet", e.id())
+				v.problem("claim %s: it has a rank or a unit, but nothing is revealed yet", e.claim())
 			}
 		}
 	}
@@ -300,14 +293,10 @@ func (v *Verifier) order() *Order {
 		return nil
 	}
 	v.committed()
-	if v.record.Root == nil {
-		return nil
+	if beacon, ok := v.beacon(); ok && v.record.Root != nil {
+		return NewOrder(v.report.UID, *v.record.Root, *v.record.Link, beacon)
 	}
-	beacon, ok := v.beacon()
-	if !ok {
-		return nil
-	}
-	return NewOrder(v.report.UID, *v.record.Root, *v.record.Link, beacon)
+	return nil
 }
 
 // committed compares the revealed link, and the terms of the draw, with the commitment.
@@ -341,7 +330,7 @@ func (v *Verifier) sorted(order *Order) []*entry {
 			if before(b.Entry, a.Entry) {
 				a, b = b, a
 			}
-			v.problem("claims %s and %s: they have the same label, so one entry is repeated", a.id(), b.id())
+			v.problem("claims %s and %s: they have the same label, so one entry is repeated", a.claim(), b.claim())
 		}
 	}
 	return sorted
@@ -353,26 +342,31 @@ func (v *Verifier) ranks(sorted []*entry) {
 	v.rankCount()
 	last := min(v.record.Ranks, v.record.Reach)
 	for i, e := range sorted {
-		rank := int64(i + 1)
-		if published := rank * boolInt(rank <= v.record.Ranks); e.rank != published {
-			v.problem("claim %s: it is entry %d in the order and should have rank %s, but the export has %s",
-				e.id(), rank, rankText(published), rankText(e.rank))
+		rank, published, awarded := int64(i+1), int64(i+1), e.state != StateEntered
+		if rank > v.record.Ranks {
+			published = 0
 		}
-		switch awarded := e.state != StateEntered; {
+		if e.rank != published {
+			v.problem("claim %s: it is entry %d in the order and should have rank %s, but the export has %s",
+				e.claim(), rank, rankText(published), rankText(e.rank))
+		}
+		if awarded {
+			v.report.Awarded++
+		}
+		switch {
 		case awarded && rank > v.record.Ranks:
-			v.problem("claim %s: it was awarded a unit, but only %d ranks are published", e.id(), v.record.Ranks)
+			v.problem("claim %s: it was awarded a unit, but only %d ranks are published", e.claim(), v.record.Ranks)
 		case awarded && rank > last:
 			v.problem("claim %s: it was awarded a unit at rank %d, and there were %d units and %d awards that lapsed: only ranks up to %d could have one",
-				e.id(), rank, v.record.Winners, v.record.Lapsed, last)
+				e.claim(), rank, v.record.Winners, v.record.Lapsed, last)
 		case !awarded && rank <= last && v.record.Ended:
 			v.problem("claim %s: it has rank %d and no award, although ranks up to %d win a unit: a winner was skipped, or the sale was closed before",
-				e.id(), rank, last)
+				e.claim(), rank, last)
 		case !awarded && rank <= last:
 			if v.report.Waiting++; v.report.Waiting <= most {
-				v.note("claim %s: it has rank %d and waits for its unit", e.id(), rank)
+				v.note("claim %s: it has rank %d and waits for its unit", e.claim(), rank)
 			}
 		}
-		v.report.Awarded += boolInt(e.state != StateEntered)
 		if v.user > 0 && e == &v.entries[v.user-1] {
 			v.report.Rank = rank
 		}
@@ -435,13 +429,6 @@ func (v *Verifier) beacon() ([]byte, bool) {
 		v.problem("header: draw.beacon.value is %s, and round %s of %s has %x: it is the value of another round", b.Value, b.Round, b.Name, v.options.Beacon)
 	}
 	return value, true
-}
-
-func boolInt(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func rankText(rank int64) string {

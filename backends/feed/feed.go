@@ -119,8 +119,7 @@ type Reader struct {
 
 // New returns a Reader with the configuration c.
 func New(c Config) *Reader {
-	log := spec.SaleLog(c.Sale)
-	return &Reader{cfg: c, sale: saleLog{fold: ledger.NewSale(log), tail: ledger.NewTail(log)}}
+	return &Reader{cfg: c, sale: saleLog{fold: ledger.NewSale(spec.SaleLog(c.Sale))}}
 }
 
 // Take returns the next batch, or nil if none is ready. The Reader continues after the batch is taken.
@@ -215,7 +214,7 @@ func (r *Reader) gone() error {
 func (r *Reader) make(now clock.Now) {
 	b := &Batch{Position: Position{UID: r.sale.fold.UID(), Sale: r.sale.place}, TimeUs: r.newest}
 	b.Ended = r.sale.over && len(r.sale.queue) == 0
-	resolved := Resolved{Logs: []End{{Log: r.sale.tail.Log(), Place: r.sale.place}}, Ended: b.Ended}
+	resolved := Resolved{Logs: []End{{Log: r.sale.fold.Log(), Place: r.sale.place}}, Ended: b.Ended}
 	slots := r.sale.place.Slots
 	for _, s := range r.shards {
 		place := Place{s.tail.Next(), s.tail.Root()}

@@ -134,7 +134,7 @@ func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, t
 // over reports whether the log shows that the run is sealed or replaced, in slots that the Reader
 // has not read.
 func (g *Payloads) over(ctx context.Context, sale *ledger.Sale) bool {
-	log := g.of.sale.tail.Log()
+	log := sale.Log()
 	now := ledger.NewSale(log)
 	_, err := ledger.Load(ctx, g.logs, log, now)
 	return err == nil && now.Next() > sale.Next() && (now.UID() != sale.UID() || !now.Live())

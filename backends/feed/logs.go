@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -15,9 +16,7 @@ import (
 // the end of the run. Its events wait in a queue for their turn.
 type saleLog struct {
 	fold  *ledger.Sale
-	tail  *ledger.Tail
 	read  bool       // it is read to its last known slot
-	run   string     // uid of the run of the last slot read
 	found bool       // it contains the place of Config.From
 	over  bool       // the followed run is destroyed; later slots are of another run
 	queue []saleSlot // slots of the run whose events are not delivered yet
@@ -57,8 +56,8 @@ func (r *Reader) request(log string, from uint64, most int, took func(now clock.
 // readSale queues the read of the next page of the sale's own log.
 func (r *Reader) readSale() {
 	s := &r.sale
-	r.request(s.tail.Log(), s.tail.Next(), firstPage, func(now clock.Now, got ledger.Reply) {
-		if got.Head == nil && s.tail.Next() > 0 {
+	r.request(s.fold.Log(), s.fold.Next(), firstPage, func(now clock.Now, got ledger.Reply) {
+		if got.Head == nil && s.fold.Next() > 0 {
 			r.retryMissing(now, goneFor, r.gone())
 			return
 		}
@@ -72,7 +71,7 @@ func (r *Reader) readSale() {
 				return
 			}
 		}
-		more, err := s.tail.CompareHead(got.Head)
+		more, err := s.fold.CompareHead(got.Head)
 		if err != nil {
 			r.end(now, err)
 			return
@@ -84,19 +83,22 @@ func (r *Reader) readSale() {
 // foldSale applies a slot of the sale's own log.
 func (r *Reader) foldSale(entry []byte) error {
 	s, from := &r.sale, r.cfg.From
-	slot := s.tail.Next()
-	commit, err := s.tail.Take(entry)
-	if err != nil || s.over {
+	if s.over {
+		_, err := s.fold.Take(entry)
 		return err
 	}
-	hash := s.tail.Root()
-	if err := s.fold.Apply(commit, hash); err != nil {
+	slot, hash, run := s.fold.Next(), ledger.Hash(sha256.Sum256(entry)), s.fold.UID()
+	commit, err := s.fold.Decode(entry)
+	if err == nil {
+		err = s.fold.Apply(commit, hash)
+	}
+	if err != nil {
 		return err
 	}
-	if uid := s.fold.UID(); s.run != uid {
-		s.run, s.queue = uid, nil
+	if s.fold.UID() != run {
+		s.queue = nil
 	}
-	if from != nil && s.run != from.UID {
+	if from != nil && s.fold.UID() != from.UID {
 		return nil
 	}
 	s.sealed = s.fold.Sealed()
@@ -264,7 +266,7 @@ func (r *Reader) missing(now clock.Now) {
 
 // heads queues the poll of the heads of all logs that are not read to their end.
 func (r *Reader) heads() {
-	names, open := []string{r.sale.tail.Log()}, []*shardLog(nil)
+	names, open := []string{r.sale.fold.Log()}, []*shardLog(nil)
 	for _, s := range r.shards {
 		if !s.sealed {
 			names, open = append(names, s.tail.Log()), append(open, s)
@@ -277,7 +279,7 @@ func (r *Reader) heads() {
 			return
 		}
 		slot, ok := ledger.HeadSlot(heads[0])
-		r.sale.read = !ok || r.sale.over || slot < r.sale.tail.Next()
+		r.sale.read = !ok || r.sale.over || slot < r.sale.fold.Next()
 		for i, s := range open {
 			if !r.handleHead(now, s, heads[i+1]) {
 				return
@@ -389,7 +391,7 @@ func (r *Reader) addSaleEvents() {
 		}
 		s.queue = s.queue[1:]
 		s.maker.out = to
-		s.maker.commit(s.tail.Log(), next.after.Slots-1, next.after.Hash, next.commit.GetTimeUs(), entry)
+		s.maker.commit(s.fold.Log(), next.after.Slots-1, next.after.Hash, next.commit.GetTimeUs(), entry)
 		s.maker.slot(next.commit, next.after.Slots-1, 0)
 		s.place = next.after
 		r.took(next.commit)

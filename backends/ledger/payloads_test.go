@@ -128,7 +128,7 @@ func TestPayloadsOfSeveralPlans(t *testing.T) {
 				t.Errorf("kept is %v, %v", got, ok)
 			}
 			var all []string
-			err := w.reader().EachUnit(t.Context(), func(number int64, u units.Unit) error {
+			err := w.reader().EachUnit(t.Context(), 1, func(number int64, u units.Unit) error {
 				all = append(all, fmt.Sprint(number, u.Name))
 				return nil
 			})
@@ -304,7 +304,7 @@ func TestReadBetweenSlots(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := r.EachUnit(t.Context(), func(number int64, _ units.Unit) error {
+		err := r.EachUnit(t.Context(), 1, func(number int64, _ units.Unit) error {
 			if number == 1 {
 				w.want(r, 3, "C")
 			}

@@ -9,9 +9,9 @@ import (
 )
 
 // Sale is the fold of a sale's own log and nothing else: the generations of the present run
-// and its progress.
+// and its progress. Take and Skip of its Tail move past slots without folding them.
 type Sale struct {
-	chain
+	Tail
 	drawing
 
 	run         int64
@@ -27,7 +27,7 @@ type Sale struct {
 }
 
 // NewSale returns the state of a sale before its first slot.
-func NewSale(log string) *Sale { return &Sale{chain: newChain(log)} }
+func NewSale(log string) *Sale { return &Sale{Tail: *NewTail(log)} }
 
 // Fold applies the entry of the next slot. After an error the state must not be used.
 func (s *Sale) Fold(entry []byte) error {
@@ -309,10 +309,6 @@ func (s *Sale) Part(generation uint64) *LogPart {
 func (s *Sale) RunTail() *Tail {
 	return &Tail{chain{log: s.log, next: s.slots[0], hash: s.before}}
 }
-
-// Skip moves to the slot after that of a head. It is for a new Sale that omits the slots of
-// earlier runs.
-func (s *Sale) Skip(h Head) { s.next, s.hash, s.timeUs = h.Slot+1, h.Hash, h.TimeUs }
 
 // NewestGeneration returns the newest generation of any of the shards, 0 if none has one.
 func NewestGeneration(shards []*State) (newest uint64) {

@@ -64,7 +64,7 @@ func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u 
 		}
 	}
 	u.Change, err = u.Source.Compare(ctx, func(each func(int64, units.Unit) error) error {
-		return payloads.EachUnit(ctx, func(number int64, is units.Unit) error {
+		return payloads.EachUnit(ctx, 1, func(number int64, is units.Unit) error {
 			if among(dropped, number) {
 				return nil
 			}

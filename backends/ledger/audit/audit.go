@@ -122,37 +122,42 @@ func deleted(sale *ledger.Sale, uid string, books []*Book, payloadsGone bool) bo
 }
 
 // readBooks reads all shards up to a cut that is closed under In to Out and Ack
-// to In. Since reads may lag, it rereads shards a few times if they lack a generation
-// that was applied, or the slot that the sale was sealed with.
+// to In. It rereads shards that lack a generation that was applied, or the slot that the sale was
+// sealed with.
 func readBooks(ctx context.Context, logs ledger.Logs, books []*Book, applied uint64, sealed *pb.Sealed) error {
-	failed := ledger.FoldTogether(ctx, logs, books)
-	err := ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
-		if books[shard].damage = failed[shard]; failed[shard] != nil {
-			return nil
-		}
-		return books[shard].read(ctx, logs)
-	})
-	for try := 1; err == nil && try < ledger.MissingTries && slices.ContainsFunc(books, lacks(applied, sealed)); try++ {
-		if err = ledger.Wait(ctx, logs, ledger.MissingPause); err == nil {
-			err = ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
-				if !lacks(applied, sealed)(books[shard]) {
-					return nil
-				}
-				return books[shard].read(ctx, logs)
-			})
-		}
+	for shard, err := range ledger.FoldTogether(ctx, logs, books) {
+		books[shard].damage = err
 	}
+	lacks := func(*Book) bool { return true } // each is read once
+	err := retry(ctx, logs, func() error {
+		return ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
+			if b := books[shard]; b.damage == nil && lacks(b) {
+				return b.read(ctx, logs)
+			}
+			return nil
+		})
+	}, func() bool {
+		lacks = func(b *Book) bool {
+			return b.damage == nil && (uint64(len(b.generations)) < applied || !b.endsWith(sealed))
+		}
+		return slices.ContainsFunc(books, lacks)
+	})
 	if err != nil {
 		return err
 	}
 	return closeCut(ctx, logs, books)
 }
 
-// lacks returns a function that reports whether a shard lacks a generation that was applied, or
-// the slot that the sale was sealed with; sealed nil: the sale was not.
-func lacks(applied uint64, sealed *pb.Sealed) func(*Book) bool {
-	return func(b *Book) bool {
-		return b.damage == nil && (uint64(len(b.generations)) < applied || !b.endsWith(sealed))
+// retry calls read, and again a few times while lags reports that the result lacks what another log
+// implies: reads may lag.
+func retry(ctx context.Context, logs ledger.Logs, read func() error, lags func() bool) error {
+	for try := 1; ; try++ {
+		if err := read(); err != nil || !lags() || try == ledger.MissingTries {
+			return err
+		}
+		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
+			return err
+		}
 	}
 }
 
@@ -163,57 +168,44 @@ func (b *Book) endsWith(sealed *pb.Sealed) bool {
 }
 
 // readPlans reads the sale's log on. Read after the shards, it has every generation that they have,
-// and the ranks of their awards, unless the read lags: then readPlans repeats it a few times.
+// and the ranks of their awards, unless the read lags.
 func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books []*Book) error {
 	uid := sale.UID()
-	for try := 1; ; try++ {
-		if _, err := ledger.Load(ctx, logs, sale.Log(), sale); err != nil {
-			return err
-		}
-		lags := sale.UID() == uid && slices.ContainsFunc(books, func(b *Book) bool { return sale.Behind(b.reducer.Head().Totals) })
-		if !lags || try == ledger.MissingTries {
-			return nil
-		}
-		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
-			return err
-		}
-	}
+	return retry(ctx, logs, func() error {
+		_, err := ledger.Load(ctx, logs, sale.Log(), sale)
+		return err
+	}, func() bool {
+		return sale.UID() == uid && slices.ContainsFunc(books, func(b *Book) bool { return sale.Behind(b.reducer.Head().Totals) })
+	})
 }
 
 // closeCut reads shards on until all that was received was sent, and all that was acknowledged
-// received. It ends, since it reads only ops that precede the cut that it began with. Since reads
-// may lag, it repeats reads without progress a few times.
+// received. It ends, since it reads only ops that precede the cut that it began with.
 func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
-	for try := 1; ; try++ {
-		lacks, read := false, false
-		for shard, b := range books {
-			for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
-				x := b.peers[peer]
-				enough := func() bool {
-					there := books[peer].peers.with(shard)
-					return len(x.received) <= len(there.sent) && x.acked <= len(there.received)
+	lacks := false
+	return retry(ctx, logs, func() error {
+		for read := true; read; {
+			lacks, read = false, false
+			for shard, b := range books {
+				for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
+					x := b.peers[peer]
+					enough := func() bool {
+						there := books[peer].peers.with(shard)
+						return len(x.received) <= len(there.sent) && x.acked <= len(there.received)
+					}
+					if peer >= len(books) || enough() {
+						continue
+					}
+					before := books[peer].Next()
+					if err := books[peer].readOn(ctx, logs, enough); err != nil {
+						return err
+					}
+					lacks, read = lacks || !enough(), read || books[peer].Next() != before
 				}
-				if peer >= len(books) || enough() {
-					continue
-				}
-				before := books[peer].Next()
-				if err := books[peer].readOn(ctx, logs, enough); err != nil {
-					return err
-				}
-				lacks, read = lacks || !enough(), read || books[peer].Next() != before
 			}
 		}
-		switch {
-		case read:
-			try = 0
-		case !lacks || try == ledger.MissingTries:
-			return nil
-		default:
-			if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
-				return err
-			}
-		}
-	}
+		return nil
+	}, func() bool { return lacks })
 }
 
 // Report is the result of an audit. If OK, it proves as far as the ledger reaches that every

@@ -65,7 +65,6 @@ type userAccounts struct {
 type claimRecords struct {
 	slots          []uint32 // number of claims before each slot
 	claims         chunked.List[bookClaim]
-	first          chunked.List[int64]      // unit of each claim; the others follow it, or are in scattered
 	scattered      map[uint32][]int64       // units of claims whose numbers are not consecutive
 	claimHistories map[uint32]claimHistory  // of claims that were held or refunded
 	owed           map[bookPayment]struct{} // all that are owed back in claimHistories

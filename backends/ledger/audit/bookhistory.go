@@ -12,9 +12,9 @@ import (
 // must precede it, and records a fault otherwise. The reducer, in contrast, has rules for what may
 // follow.
 
-// bookClaim is a claim in a book without its units: there are millions, and the first unit of
-// each is in a separate list, so that no byte is lost to padding.
+// bookClaim is a claim in a book: there are millions.
 type bookClaim struct {
+	first int64  // unit; the others follow it, or are in scattered
 	index uint32 // among the ops of the commit
 	user  uint32 // of the accounts
 	count uint32 // of units
@@ -37,26 +37,24 @@ type claimHistory struct {
 	owed     []string
 }
 
-// enroll records a claim, and reports whether it is held.
-func (b *Book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
-	units := op.GetUnits()
-	if len(units) == 0 {
-		b.fault("a claim of nothing")
-		return false
+// enroll adds a claim or an entry to the records, and returns its index.
+func (b *Book) enroll(at place, user uint32, op *pb.Claim) (n uint32) {
+	units, attributes := op.GetUnits(), 0
+	record := bookClaim{index: at.index, user: user, count: uint32(len(units))}
+	if len(units) > 0 {
+		record.first = units[0]
 	}
-	n := b.claims.Add(bookClaim{at.index, user, uint32(len(units))})
-	b.first.Add(units[0])
+	n = b.claims.Add(record)
 	if !adjacent(units) {
 		b.scattered[n] = slices.Clone(units)
 	}
-	b.checkTerm("a claim", c, op)
-	b.checkRuling(op)
-	if op.GetHeldUntilUs() == 0 {
-		return false
+	if len(b.settings.GetRules()) > 0 {
+		attributes = ledger.AttributesLen
 	}
-	b.claimHistories[n] = claimHistory{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
-	b.outcomes.OpenHolds++
-	return true
+	if len(op.GetAttributes()) != attributes {
+		b.fault("a claim with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
+	}
+	return n
 }
 
 // checkTerm checks that a claim or award is held for the term in force, or sold at once if there is none.
@@ -67,17 +65,6 @@ func (b *Book) checkTerm(what string, c *pb.Commit, op interface {
 	pay, held := b.settings.GetPayment(), op.GetHeldUntilUs() != 0
 	if term := op.GetHeldUntilUs() - c.GetTimeUs(); held != (pay != nil) || held && (term != pay.GetHoldForUs() || op.GetGraceUs() != pay.GetGraceUs()) {
 		b.fault("%s held until %d, for %d us and %d of grace, in a sale whose payment is %v", what, op.GetHeldUntilUs(), term, op.GetGraceUs(), pay)
-	}
-}
-
-// checkRuling checks that a claim or entry has attributes exactly if the rules in force require them.
-func (b *Book) checkRuling(op *pb.Claim) {
-	want := 0
-	if len(b.settings.GetRules()) > 0 {
-		want = ledger.AttributesLen
-	}
-	if len(op.GetAttributes()) != want {
-		b.fault("a claim with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
 	}
 }
 
@@ -108,9 +95,10 @@ func (r *claimRecords) units(n uint32) []int64 {
 	if units, ok := r.scattered[n]; ok {
 		return units
 	}
-	units := make([]int64, r.claims.At(n).count)
+	claim := r.claims.At(n)
+	units := make([]int64, claim.count)
 	for i := range units {
-		units[i] = *r.first.At(n) + int64(i)
+		units[i] = claim.first + int64(i)
 	}
 	return units
 }

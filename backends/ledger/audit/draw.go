@@ -15,8 +15,8 @@ import (
 // The methods below account for a draw: each book for its shard's entries, and the Recount for
 // the order.
 
-// addEntry records a claim that is an entry; known: its user has an earlier one.
-func (b *Book) addEntry(at place, user uint32, known bool, op *pb.Claim) {
+// addEntry accounts for a claim that is an entry; known: its user has an earlier one.
+func (b *Book) addEntry(known bool, op *pb.Claim) {
 	if known {
 		b.fault("user %q has a second entry", op.GetUser())
 	}
@@ -26,9 +26,6 @@ func (b *Book) addEntry(at place, user uint32, known bool, op *pb.Claim) {
 	if len(op.GetUnits()) > 0 || op.GetHeldUntilUs() != 0 {
 		b.fault("an entry that has %d units, until %d", len(op.GetUnits()), op.GetHeldUntilUs())
 	}
-	b.checkRuling(op)
-	b.claims.Add(bookClaim{at.index, user, 0})
-	b.first.Add(0)
 	b.labels = append(b.labels, draw.Label(spec.LogUID(b.Log()), op.GetUser(), string(op.GetKey())))
 }
 

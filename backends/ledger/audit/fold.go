@@ -79,8 +79,9 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	if b.settings.GetDraw() != op.GetEntry() {
 		b.fault("a claim that is an entry (%v) in a sale that is a draw (%v)", op.GetEntry(), b.settings.GetDraw())
 	}
+	claim := b.enroll(at, n, op)
 	if op.GetEntry() {
-		b.addEntry(at, n, known, op)
+		b.addEntry(known, op)
 		return
 	}
 	has := b.accounts.At(n)
@@ -92,14 +93,17 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 		b.fault("a claim of a user who has %d claims that were cancelled or have expired, of %d at most", b.unpaid[n], most)
 	}
 	b.part(op, has.units)
+	if len(op.GetUnits()) == 0 {
+		b.fault("a claim of nothing")
+	}
+	b.checkTerm("a claim", c, op)
 	to := &b.sold
-	if b.enroll(c, at, n, op) {
+	if op.GetHeldUntilUs() != 0 {
 		to = &b.held
+		b.claimHistories[claim] = claimHistory{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
+		b.outcomes.OpenHolds++
 	}
-	for _, unit := range op.GetUnits() {
-		b.take(&b.free, ledger.Range{First: unit, Count: 1})
-		b.put(to, ledger.Range{First: unit, Count: 1})
-	}
+	b.carry(claim, &b.free, to)
 }
 
 // part checks a claim of fewer units than were asked for: none that the user might have had is

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"slices"
 
 	"salectl/backends/ledger"
 	"salectl/spec"
@@ -46,15 +47,26 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 	if sum != red.Total {
 		r.Problem("the packets add up to %s, but %s was declared", red.Format(sum), red.Format(red.Total))
 	}
-	granted, left := grantedAndLeft(sale, r.books)
-	found := Packets{Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets, Taken: granted.count}
-	found.Granted, found.Left = red.Format(granted.worth(dealt)), red.Format(left.worth(dealt))
-	r.Packets = &found
-	if got := granted.worth(dealt) + left.worth(dealt); got != red.Total || granted.count+left.count != red.Packets {
-		r.Problem("%d packets of %s are granted and %d of %s are left, which is not %d of %s", granted.count, found.Granted,
-			left.count, found.Left, red.Packets, found.Total)
+	remaining := slices.Clone(r.left) // with the units of shards that have applied no generation yet
+	for _, b := range r.books {
+		if len(b.generations) == 0 {
+			if units, err := ledger.UnitsOf(sale.ShardGeneration(1, b.shard).GetAdd()); err == nil {
+				remaining = append(remaining, units)
+			}
+		}
 	}
-	if end := sale.Sealed(); end != nil && end.GetRefund() != left.worth(dealt) {
+	taken, granted := worth(dealt, r.granted)
+	rest, left := worth(dealt, remaining)
+	found := Packets{
+		Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets, Taken: taken,
+		Granted: red.Format(granted), Left: red.Format(left),
+	}
+	r.Packets = &found
+	if granted+left != red.Total || taken+rest != red.Packets {
+		r.Problem("%d packets of %s are granted and %d of %s are left, which is not %d of %s", taken, found.Granted,
+			rest, found.Left, red.Packets, found.Total)
+	}
+	if end := sale.Sealed(); end != nil && end.GetRefund() != left {
 		r.Problem("the sale was sealed with a refund of %s, but %s is left", red.Format(end.GetRefund()), found.Left)
 	}
 }
@@ -75,49 +87,16 @@ func (r *Recount) SameRedPacket(sale *ledger.Sale, red *ledger.RedPacket) {
 	}
 }
 
-// multiset has the packets of several places, each as often as it occurs.
-type multiset struct {
-	places []ledger.Units
-	count  int64
-}
-
-func (h *multiset) add(units ledger.Units) {
-	h.places = append(h.places, units)
-	h.count += units.Count()
-}
-
-// worth returns the sum of the packets' amounts. A unit that was never dealt counts 0.
-func (h *multiset) worth(dealt *spec.Packets) (sum int64) {
-	for _, units := range h.places {
+// worth returns the number of packets in places, and the sum of their amounts. A packet in two places
+// counts twice. A unit that was never dealt counts 0.
+func worth(dealt *spec.Packets, places []ledger.Units) (count, sum int64) {
+	for _, units := range places {
+		count += units.Count()
 		for _, r := range units {
 			for unit := r.First; unit < r.End() && unit <= spec.MaxRedisStock; unit++ {
 				sum += dealt.Amount(unit)
 			}
 		}
 	}
-	return sum
-}
-
-// grantedAndLeft returns the granted and the remaining units by the books. Those of a shard that
-// has applied no generation yet remain.
-func grantedAndLeft(sale *ledger.Sale, books []*Book) (granted, left multiset) {
-	for _, b := range books {
-		granted.add(b.sold)
-		granted.add(b.held)
-		left.add(b.free)
-		for to, x := range b.peers {
-			if to < len(books) {
-				for _, units := range x.sent[min(len(books[to].peers.with(b.shard).received), len(x.sent)):] {
-					left.add(units)
-				}
-			}
-		}
-		if len(b.generations) == 0 {
-			units, err := ledger.UnitsOf(sale.ShardGeneration(1, b.shard).GetAdd())
-			if err == nil { // otherwise place reports it
-				left.add(units)
-			}
-		}
-	}
-	return granted, left
+	return count, sum
 }

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -10,58 +9,52 @@ import (
 	"salectl/backends/ledger"
 )
 
-// payment has the ids of the claims, on all shards, that name one payment reference.
-type payment struct{ bought, owed []string }
-
 // payments reports references that occur with more than one claim. A payment buys one claim, but
 // no shard knows the payments of the others, so it cannot refuse such a confirmation. Several
 // claims bought by one payment are a problem until all but one are refunded. Claims for which the
 // payment is also owed back are a warning: paying it back for each of them would be too much.
 func (a *Report) payments(books []*Book) {
-	once, again := make(map[name]struct{}), make(map[string]*payment)
-	eachPayment(books, func(_ *Book, _ uint32, reference string, _ bool) {
-		n := nameOf(reference)
-		if _, known := once[n]; known {
-			again[reference] = new(payment)
-		}
-		once[n] = struct{}{}
-	})
-	if len(again) == 0 {
-		return
+	type payment struct {
+		reference string
+		owed      bool // back; else it has bought the claim, which is still sold
+		book      *Book
+		claim     uint32
 	}
-	eachPayment(books, func(b *Book, claim uint32, reference string, owed bool) {
-		switch p := again[reference]; {
-		case p == nil:
-		case owed:
-			p.owed = append(p.owed, b.id(b.shard, claim))
-		default:
-			p.bought = append(p.bought, b.id(b.shard, claim))
-		}
-	})
-	for _, reference := range slices.Sorted(maps.Keys(again)) {
-		p := again[reference]
-		if len(p.bought) > 1 {
-			a.Problem("payment %q has bought %s, but a payment buys one claim: refund the others", reference, someClaims(p.bought))
-		}
-		if len(p.owed) > 0 && len(a.Warnings) < enough {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("payment %q is owed back for %s and has bought %s: pay back, once, only the part that bought nothing",
-				reference, someClaims(p.owed), someClaims(p.bought)))
-		}
-	}
-}
-
-// eachPayment calls f for each payment whose claim is still sold, and for each that is owed back.
-func eachPayment(books []*Book, f func(b *Book, claim uint32, reference string, owed bool)) {
+	var all []payment
 	for _, b := range books {
 		for n, history := range b.claimHistories {
 			if history.state == "sold" && history.paid != "" {
-				f(b, n, history.paid, false)
+				all = append(all, payment{history.paid, false, b, n})
 			}
 			for _, reference := range history.owed {
 				if reference != "" {
-					f(b, n, reference, true)
+					all = append(all, payment{reference, true, b, n})
 				}
 			}
+		}
+	}
+	slices.SortFunc(all, func(x, y payment) int { return strings.Compare(x.reference, y.reference) })
+	for from, to := 0, 0; from < len(all); from = to {
+		reference := all[from].reference
+		for to = from + 1; to < len(all) && all[to].reference == reference; to++ {
+		}
+		if to == from+1 {
+			continue
+		}
+		var bought, owed []string // ids of claims
+		for _, p := range all[from:to] {
+			if id := p.book.id(p.book.shard, p.claim); p.owed {
+				owed = append(owed, id)
+			} else {
+				bought = append(bought, id)
+			}
+		}
+		if len(bought) > 1 {
+			a.Problem("payment %q has bought %s, but a payment buys one claim: refund the others", reference, someClaims(bought))
+		}
+		if len(owed) > 0 && len(a.Warnings) < enough {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("payment %q is owed back for %s and has bought %s: pay back, once, only the part that bought nothing",
+				reference, someClaims(owed), someClaims(bought)))
 		}
 	}
 }

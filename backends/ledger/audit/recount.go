@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"salectl/backends/ledger"
-	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
@@ -22,6 +21,8 @@ import (
 type Recount struct {
 	*Report
 	books []*Book
+	// Units that claims have, and those that no claim has, by place: a unit in two places counts twice.
+	granted, left []ledger.Units
 }
 
 // NewRecount returns the account of a run with so many shards, and the reducers that newReducer
@@ -122,29 +123,6 @@ func (r *Recount) transfers(b *Book) {
 	}
 }
 
-// units checks that every unit dealt is in exactly one place, and compares the generations of shards.
-func (r *Recount) units(sale *ledger.Sale) {
-	if sale == nil {
-		r.sameSettings()
-		r.place(func(b *Book) []*pb.Generation { return b.generations })
-		return
-	}
-	for _, b := range r.books {
-		for i, taken := range b.generations {
-			g := uint64(i + 1)
-			if g > sale.Generation() || !proto.Equal(taken, sale.ShardGeneration(g, b.shard)) {
-				r.Problem("shard %d took a generation %d that differs from the planned one", b.shard, g)
-			}
-		}
-	}
-	r.place(func(b *Book) (planned []*pb.Generation) { // as far as the shard has applied them
-		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
-			planned = append(planned, sale.ShardGeneration(uint64(g+1), b.shard))
-		}
-		return planned
-	})
-}
-
 // sameSettings compares the settings of all shards with those of the one with most generations.
 func (r *Recount) sameSettings() {
 	most := slices.MaxFunc(r.books, func(a, b *Book) int { return cmp.Compare(len(a.generations), len(b.generations)) })
@@ -157,9 +135,13 @@ func (r *Recount) sameSettings() {
 	}
 }
 
-// place checks that every unit dealt is in exactly one place of all shards. planned returns the
-// generations planned for a shard.
-func (r *Recount) place(planned func(*Book) []*pb.Generation) {
+// units compares the generations of shards with those planned in the sale's log, and checks that every
+// unit that these deal is in exactly one place of all shards. If sale is nil, units takes the shards'
+// own generations, and compares their settings.
+func (r *Recount) units(sale *ledger.Sale) {
+	if sale == nil {
+		r.sameSettings()
+	}
 	var dealt, seen ledger.Units
 	put := func(units ledger.Units, where string, shards ...any) {
 		fresh := units.Minus(seen)
@@ -172,13 +154,23 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 		}
 	}
 	for _, b := range r.books {
-		for _, g := range planned(b) {
-			units, err := ledger.UnitsOf(g.GetAdd())
+		for i, taken := range b.generations {
+			g, planned := uint64(i+1), taken
+			if sale != nil {
+				planned = nil
+				if g <= sale.Generation() {
+					planned = sale.ShardGeneration(g, b.shard)
+				}
+				if !proto.Equal(taken, planned) {
+					r.Problem("shard %d took a generation %d that differs from the planned one", b.shard, g)
+				}
+			}
+			units, err := ledger.UnitsOf(planned.GetAdd())
 			for _, run := range units {
 				err = errors.Join(err, dealt.Add(run))
 			}
 			if err != nil {
-				r.Problem("generation %d adds units twice: %v", g.GetNumber(), err)
+				r.Problem("generation %d adds units twice: %v", g, err)
 			}
 		}
 		put(b.free, "available on shard %d", b.shard)
@@ -188,6 +180,7 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 			put(ledger.Units{run}, "on shard %d, where it came twice", b.shard)
 		}
 		put(b.held, "held on shard %d", b.shard)
+		r.granted, r.left = append(r.granted, b.sold, b.held), append(r.left, b.free)
 		for to, x := range b.peers {
 			if to >= len(r.books) {
 				continue
@@ -195,6 +188,7 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 			for _, units := range x.sent[min(len(r.books[to].peers.with(b.shard).received), len(x.sent)):] {
 				r.InFlight += units.Count()
 				put(units, "on the way from shard %d to %d", b.shard, to)
+				r.left = append(r.left, units)
 			}
 		}
 	}
@@ -209,21 +203,17 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 // Where units are more than numbers, an audit checks only that the payload of each is stored. A
 // plan, which has the key, compares the payloads with the declaration.
 
-// readPayloads reads the log of units. Since reads may lag, it repeats that a few times while
-// payloads of added units are missing. damage is the reason why the log cannot be read further.
+// readPayloads reads the log of units, again while payloads of added units are missing. damage is the
+// reason why the log cannot be read further.
 func readPayloads(ctx context.Context, logs ledger.Logs, log *payload.Log, added []ledger.Added) (damage, err error) {
-	for try := 1; ; try++ {
+	err = retry(ctx, logs, func() error {
 		_, err := ledger.Load(ctx, logs, log.Log(), log)
-		switch {
-		case errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone):
-			return err, nil
-		case err != nil || try == ledger.MissingTries || len(unstored(log, added)) == 0:
-			return nil, err
+		if errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone) {
+			damage, err = err, nil
 		}
-		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
-			return nil, err
-		}
-	}
+		return err
+	}, func() bool { return damage == nil && len(unstored(log, added)) > 0 })
+	return damage, err
 }
 
 // unstored returns the units of each plan in added whose payloads the log does not have.

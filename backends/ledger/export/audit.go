@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,8 @@ import (
 // is the key of the units, which proves what these are: nil if they are public, or if that is to
 // stay unproven. A key that does not open them is an error.
 func Audit(from io.ReadSeeker, key *units.Key) (a *audit.Report, unproven []string, err error) {
-	x := fileAudit{Recount: &audit.Recount{Report: new(audit.Report)}, lineReader: lineReader{lines: bufio.NewReaderSize(from, 1<<16)}}
+	x := fileAudit{Recount: &audit.Recount{Report: new(audit.Report)}}
+	x.rewind(from)
 	if err := x.open(); err != nil {
 		return nil, nil, err
 	}
@@ -39,23 +39,12 @@ func Audit(from io.ReadSeeker, key *units.Key) (a *audit.Report, unproven []stri
 	if err := x.openUnits(key); err != nil {
 		return nil, nil, err
 	}
-	x.lineReader, x.number = lineReader{lines: bufio.NewReaderSize(from, 1<<16)}, 0
+	x.rewind(from)
 	if err := x.claims(); err != nil {
 		return nil, nil, err
 	}
 	x.OK = len(x.Problems) == 0
 	return x.Report, x.unproven(), nil
-}
-
-// read is like next, and counts lines. A line cut off by the end of the file is a problem, and not judged.
-func (x *fileAudit) read() error {
-	err := x.next()
-	x.number++
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		x.at("the file ends in the middle of this line: its end was cut off")
-		x.line, err = nil, nil
-	}
-	return err
 }
 
 // open reads and checks the header.
@@ -90,7 +79,7 @@ func (x *fileAudit) book() error {
 		if err := x.read(); err != nil || len(x.line) == 0 {
 			return err
 		}
-		if !isClaim(x.line) {
+		if !x.isClaim() {
 			x.commit()
 		}
 	}
@@ -148,7 +137,7 @@ func (x *fileAudit) claims() error {
 		if err := x.read(); err != nil {
 			return err
 		}
-		if !isClaim(x.line) {
+		if !x.isClaim() {
 			break
 		}
 		var line Claim

@@ -42,10 +42,8 @@ func (x *fileAudit) openLogs() {
 			fold: func(c Commit, hash ledger.Hash) error { return b.FoldRedacted(c.Commit, hash) }})
 	}
 	x.sale, x.payloads = ledger.NewSale(spec.SaleLog(h.Sale)), payload.NewLog(spec.UnitsLog(h.UID))
-	sale := ledger.NewTail(x.sale.Log())
-	x.skipTo(sale, nil)
-	x.logs = append(x.logs, &auditedLog{what: fmt.Sprintf("the log %q", saleLogName), has: *h.SaleLog, at: sale,
-		fold: func(c Commit, hash ledger.Hash) error { return x.foldSale(sale, c, hash) }})
+	x.skipTo(nil)
+	x.logs = append(x.logs, &auditedLog{what: fmt.Sprintf("the log %q", saleLogName), has: *h.SaleLog, at: x.sale, fold: x.foldSale})
 	if h.UnitsLog != nil {
 		x.logs = append(x.logs, &auditedLog{what: fmt.Sprintf("the log %q", unitsLogName), has: *h.UnitsLog, at: x.payloads,
 			fold: func(c Commit, _ ledger.Hash) error {
@@ -57,11 +55,10 @@ func (x *fileAudit) openLogs() {
 
 // skipTo moves to the first slot of the sale's log in the file, if slots of earlier runs precede
 // it. before is the hash of the last of them, nil if it is not known yet.
-func (x *fileAudit) skipTo(tail *ledger.Tail, before []byte) {
+func (x *fileAudit) skipTo(before []byte) {
 	if first := x.header.SaleLog.First; first > 0 {
 		h := ledger.Head{Slot: first - 1}
 		copy(h.Hash[:], before)
-		tail.Skip(h)
 		x.sale.Skip(h)
 	}
 }
@@ -131,15 +128,15 @@ func (x *fileAudit) commit() {
 
 // foldSale applies a commit of the sale's log. If the part of the log begins after earlier runs, the
 // file lacks the slot before it, and foldSale accepts the hash that the commit names.
-func (x *fileAudit) foldSale(tail *ledger.Tail, c Commit, hash ledger.Hash) error {
+func (x *fileAudit) foldSale(c Commit, hash ledger.Hash) error {
 	if first := x.header.SaleLog.First; c.Slot == first && first > 0 {
 		begins := new(pb.Commit)
 		if err := proto.Unmarshal(c.Commit, begins); err != nil {
-			return tail.Corrupt("does not decode: %v", err)
+			return x.sale.Corrupt("does not decode: %v", err)
 		}
-		x.skipTo(tail, begins.GetPrev())
+		x.skipTo(begins.GetPrev())
 	}
-	commit, err := tail.TakeRedacted(c.Commit, hash)
+	commit, err := x.sale.Decode(c.Commit)
 	if err != nil {
 		return err
 	}
@@ -220,7 +217,7 @@ func (x *fileAudit) openUnits(key *units.Key) error {
 		x.locked = true
 		return nil
 	}
-	x.reader = payload.NewReaderOf(fileLog(x.entries), x.payloads, key)
+	x.reader = payload.NewReaderOf(fileLog{slots: x.entries}, x.payloads, key)
 	x.reader.Follow(x.added())
 	return nil
 }
@@ -231,30 +228,21 @@ func (x *fileAudit) payloadsOf(line Claim, c ledger.Claim) []map[string]string {
 	if x.reader == nil {
 		return line.Payloads
 	}
-	values, err := x.reader.OfClaim(context.Background(), c)
+	all, err := x.reader.OfClaim(context.Background(), c)
 	if err != nil {
 		x.at("the payloads of claim %s: %v", line.Claim, err)
 		return line.Payloads
 	}
-	var all []map[string]string
-	for _, p := range values {
-		all = append(all, p.Map())
-	}
 	return all
 }
 
-// fileLog is a read-only Logs with the slots of one log.
-type fileLog [][]byte
+// fileLog is a Logs for a reader, with the slots of one log.
+type fileLog struct {
+	ledger.Logs // nil: a reader calls Read alone
+	slots       [][]byte
+}
 
 func (f fileLog) Read(_ context.Context, _ string, from uint64, n int) (head []byte, entries [][]byte, err error) {
-	from = min(from, uint64(len(f)))
-	return nil, f[from:min(from+uint64(n), uint64(len(f)))], nil
+	from = min(from, uint64(len(f.slots)))
+	return nil, f.slots[from:min(from+uint64(n), uint64(len(f.slots)))], nil
 }
-
-var errFileLog = errors.New("an export can only be read")
-
-func (fileLog) Append(context.Context, string, uint64, []byte, []byte, []byte) error {
-	return errFileLog
-}
-func (fileLog) Heads(context.Context, []string) ([][]byte, error) { return nil, errFileLog }
-func (fileLog) Delete(context.Context, string, uint64) error      { return errFileLog }

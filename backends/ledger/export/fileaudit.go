@@ -14,33 +14,14 @@ import (
 	"salectl/backends/ledger/payload"
 )
 
-// lineReader reads an export line by line.
-type lineReader struct {
-	lines *bufio.Reader
-	line  []byte // last line read; empty at the end
-}
-
-// next reads the next line, which is empty at the end.
-func (r *lineReader) next() (err error) {
-	r.line, err = r.lines.ReadBytes('\n')
-	switch {
-	case err == io.EOF && len(r.line) == 0:
-		return nil
-	case err == io.EOF:
-		return fmt.Errorf("the export ends in the middle of a line: %w", io.ErrUnexpectedEOF)
-	}
-	return err
-}
-
-func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`)) }
-
 type fileAudit struct {
 	*audit.Recount
 	contents // by the commits; sale is nil if its log cannot be trusted
-	lineReader
-	number int // of the last line read
-	header Header
-	worth  int64
+	lines    *bufio.Reader
+	line     []byte // last line read; empty at the end
+	number   int    // of that line
+	header   Header
+	worth    int64
 
 	logs     []*auditedLog // of the shards, then the sale's own, and that of its units if the header names it
 	payloads *payload.Log  // nil: that log cannot be trusted
@@ -48,6 +29,27 @@ type fileAudit struct {
 	reader   *payload.Reader
 	locked   bool // the units are encrypted, and there is no key
 }
+
+// rewind begins to read a file.
+func (x *fileAudit) rewind(from io.Reader) {
+	x.lines, x.number = bufio.NewReaderSize(from, 1<<16), 0
+}
+
+// read reads the next line. A line cut off by the end of the file is a problem, and not judged.
+func (x *fileAudit) read() (err error) {
+	x.number++
+	if x.line, err = x.lines.ReadBytes('\n'); err != io.EOF {
+		return err
+	}
+	if len(x.line) > 0 {
+		x.at("the file ends in the middle of this line: its end was cut off")
+		x.line = nil
+	}
+	return nil
+}
+
+// isClaim reports whether the last line read is that of a claim.
+func (x *fileAudit) isClaim() bool { return bytes.HasPrefix(x.line, []byte(`{"claim":`)) }
 
 func (x *fileAudit) at(format string, args ...any) {
 	x.Problem("line %d: %s", x.number, fmt.Sprintf(format, args...))

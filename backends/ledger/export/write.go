@@ -261,12 +261,9 @@ func (x *contents) header() Header {
 // claim returns the line of a claim, with the payloads of its units.
 func (x *contents) claim(ctx context.Context, payloads *payload.Reader, shard int, c ledger.Claim) (Claim, error) {
 	line := x.claimLine(shard, c)
-	values, err := payloads.OfClaim(ctx, c)
-	if err != nil {
+	var err error
+	if line.Payloads, err = payloads.OfClaim(ctx, c); err != nil {
 		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
-	}
-	for _, p := range values {
-		line.Payloads = append(line.Payloads, p.Map())
 	}
 	return line, nil
 }

@@ -117,8 +117,10 @@ type place struct {
 	kept   *keptSlot // nil: it is not cached
 }
 
-// find returns the place of a unit, as far as the log is read. mu must be held.
+// find returns the place of a unit, as far as the log is read.
 func (r *Reader) find(unit int64) (p place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var i int
 	i, p.added = slices.BinarySearchFunc(r.added, unit, func(a ledger.Added, unit int64) int { return a.Units.Compare(unit) })
 	if p.added {
@@ -132,8 +134,6 @@ func (r *Reader) find(unit int64) (p place) {
 
 // Kept returns the payloads of units if all are cached.
 func (r *Reader) Kept(numbers []int64) ([]Fields, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	found := make([]Fields, 0, len(numbers))
 	for _, unit := range numbers {
 		kept := r.find(unit).kept
@@ -168,17 +168,12 @@ func (r *Reader) Read(ctx context.Context, numbers []int64) ([]Fields, error) {
 // slotOf returns the slot that has a unit. It reads the log on, and the slot, if necessary. reading
 // must be held.
 func (r *Reader) slotOf(ctx context.Context, unit int64) (*keptSlot, error) {
-	find := func() place {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.find(unit)
-	}
-	at := find()
+	at := r.find(unit)
 	if at.added && !at.stored {
 		if err := r.catchUp(ctx); err != nil {
 			return nil, err
 		}
-		at = find()
+		at = r.find(unit)
 	}
 	switch {
 	case !at.added:
@@ -359,7 +354,7 @@ func (r *Reader) index(ctx context.Context) error {
 	if indexed {
 		return nil
 	}
-	return r.each(ctx, from, func(number int64, u units.Unit) error {
+	return r.EachUnit(ctx, from, func(number int64, u units.Unit) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.numbers == nil {
@@ -371,13 +366,9 @@ func (r *Reader) index(ctx context.Context) error {
 	})
 }
 
-// EachUnit calls each for all units, in the order of their numbers.
-func (r *Reader) EachUnit(ctx context.Context, each func(number int64, u units.Unit) error) error {
-	return r.each(ctx, 1, each)
-}
-
-// each is like EachUnit, from a unit on. Other reads may proceed between two slots.
-func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u units.Unit) error) error {
+// EachUnit calls each for all units from a number on, in the order of their numbers. Other reads may
+// proceed between two units.
+func (r *Reader) EachUnit(ctx context.Context, from int64, each func(number int64, u units.Unit) error) error {
 	if err := r.CatchUp(ctx); err != nil {
 		return err
 	}
@@ -385,38 +376,31 @@ func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u
 	added := r.added
 	r.mu.Unlock()
 	for _, a := range added {
-		for unit := max(from, a.Units.First); unit < a.Units.End(); {
-			kept, err := r.nextSlot(ctx, unit)
+		for unit := max(from, a.Units.First); unit < a.Units.End(); unit++ {
+			payloads, err := r.Read(ctx, []int64{unit})
 			if err != nil {
-				return fmt.Errorf("unit %d: %w", unit, err)
+				return err
 			}
-			for ; unit < kept.units.End(); unit++ {
-				has := kept.of(unit).Values
-				if err := each(unit, units.Unit{Name: has[0], Attributes: has[1:]}); err != nil {
-					return err
-				}
+			has := payloads[0].Values
+			if err := each(unit, units.Unit{Name: has[0], Attributes: has[1:]}); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// nextSlot is like slotOf, for callers that do not hold reading.
-func (r *Reader) nextSlot(ctx context.Context, unit int64) (*keptSlot, error) {
-	if err := r.reading.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	defer r.reading.Release(1)
-	return r.slotOf(ctx, unit)
-}
-
 // OfClaim returns the payloads of a claim's units that its buyer may know: none if they are
 // secret and the claim was never sold. A nil Reader returns none: its units are numbers.
-func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) ([]Fields, error) {
+func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) (all []map[string]string, err error) {
 	if r == nil || !r.Tells(c.State == ledger.StateSold || c.State == ledger.StateRefunded) {
 		return nil, nil
 	}
-	return r.Read(ctx, c.Units)
+	payloads, err := r.Read(ctx, c.Units)
+	for _, p := range payloads {
+		all = append(all, p.Map())
+	}
+	return all, err
 }
 
 // Part reads the log on and returns the part that has the payloads of added units, nil if none is
