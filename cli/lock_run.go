@@ -19,9 +19,8 @@ import (
 
 type lockRunOptions struct {
 	source
-	held     lock.Hold
-	conflict int // exit code if the lock could not be acquired
-	command  []string
+	held    lock.Hold
+	command []string
 }
 
 func (p *program) lockRunCommand() *urfave.Command {
@@ -58,14 +57,14 @@ func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
 	if o.held.TTL < quorum.MinTTL || o.held.TTL > quorum.MaxTTL {
 		f.refuse("--ttl must be from %s to %s, not %s", quorum.MinTTL, quorum.MaxTTL, o.held.TTL)
 	}
-	o.held.Wait = parsed(f, "wait", lock.NoLimit, "a duration like 10s or 2m, or 0 to try once", func(text string) (time.Duration, error) {
+	o.held.Wait = parsed(f, "wait", quorum.Forever, "a duration like 10s or 2m, or 0 to try once", func(text string) (time.Duration, error) {
 		wait, err := time.ParseDuration(text)
 		if err == nil && wait < 0 {
 			err = strconv.ErrRange
 		}
 		return wait, err
 	})
-	o.conflict = int(f.number("conflict-exit-code", 0, 255, exitStale))
+	o.held.Conflict = int(f.number("conflict-exit-code", 0, 255, exitStale))
 	if slices.Contains(o.files, "-") {
 		f.refuse("-f - would read standard input, which belongs to the command")
 	}
@@ -95,8 +94,6 @@ func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
 		switch exited := new(lock.ExitError); {
 		case errors.Is(err, signals.ErrInterrupted):
 			p.say("Interrupted.") // Main does not know of the signal
-		case errors.Is(err, lock.ErrNotAcquired):
-			return &lock.ExitError{Code: o.conflict, Err: err}
 		case errors.As(err, &exited) && exited.Quiet:
 			return shown{err} // the command has printed its own error
 		}

@@ -14,27 +14,27 @@ const maxReaders = 4
 // readers runs reads on their own connections, which no writer blocks.
 type readers struct {
 	db      *database
-	places  chan struct{} // holds a token for each read under way, and all of them after close
+	places  chan struct{} // holds a token for each read under way
 	idle    chan *session
-	closed  chan struct{}
+	calls   sync.RWMutex // read-locked by each call; close locks it for good
 	closing sync.Once
 }
 
 func newReaders(db *database) *readers {
-	return &readers{
-		db: db, places: make(chan struct{}, maxReaders), idle: make(chan *session, maxReaders), closed: make(chan struct{}),
-	}
+	return &readers{db: db, places: make(chan struct{}, maxReaders), idle: make(chan *session, maxReaders)}
 }
 
 // do runs fn on one snapshot of the database. If there is no database it returns nil without
 // calling fn. fn may be called again and must then start over: only its last call read a
 // snapshot.
 func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
+	if !r.calls.TryRLock() {
+		return explain(r.db.path, ErrClosed)
+	}
+	defer r.calls.RUnlock()
 	select {
 	case r.places <- struct{}{}:
 		defer func() { <-r.places }()
-	case <-r.closed:
-		return explain(r.db.path, ErrClosed)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -107,10 +107,7 @@ func snapshot(ctx context.Context, s *session, fn func(*sqlite.Conn) error) (err
 // close waits for the reads under way and prevents later ones.
 func (r *readers) close() {
 	r.closing.Do(func() {
-		close(r.closed)
-		for range maxReaders {
-			r.places <- struct{}{}
-		}
+		r.calls.Lock()
 		close(r.idle)
 		for s := range r.idle {
 			s.Close()

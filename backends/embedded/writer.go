@@ -45,10 +45,8 @@ type writer struct {
 	queue chan *change
 	ended chan struct{} // closed when run has returned
 
-	// mu guards closed; no call begins once closed is set.
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup
+	calls   sync.RWMutex // read-locked by each call; close locks it for good
+	closing sync.Once
 
 	// The fields below belong to run.
 	session   *session
@@ -68,10 +66,10 @@ func (w *writer) do(ctx context.Context, c *change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !w.enter() {
+	if !w.calls.TryRLock() {
 		return explain(w.db.path, ErrClosed)
 	}
-	defer w.calls.Done()
+	defer w.calls.RUnlock()
 	c.ctx, c.done = ctx, make(chan struct{})
 	select {
 	case w.queue <- c:
@@ -86,26 +84,12 @@ func (w *writer) do(ctx context.Context, c *change) error {
 	}
 }
 
-// enter counts a call that close waits for; it returns false after close.
-func (w *writer) enter() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.closed {
-		w.calls.Add(1)
-	}
-	return !w.closed
-}
-
 // close makes the queued changes, prevents later ones, and waits for run to return.
 func (w *writer) close() {
-	w.mu.Lock()
-	already := w.closed
-	w.closed = true
-	w.mu.Unlock()
-	if !already {
-		w.calls.Wait()
+	w.closing.Do(func() {
+		w.calls.Lock()
 		close(w.queue)
-	}
+	})
 	<-w.ended
 }
 

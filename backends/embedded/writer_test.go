@@ -87,9 +87,11 @@ func TestGroupCommit(t *testing.T) {
 func queued(w *writer) int { return len(w.queue) }
 
 func isClosed(w *writer) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.closed
+	open := w.calls.TryRLock()
+	if open {
+		w.calls.RUnlock()
+	}
+	return !open
 }
 
 // countCommits counts the frames of the write-ahead log that end a transaction.

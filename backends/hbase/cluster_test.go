@@ -64,11 +64,11 @@ func whoHasMeta(t *testing.T, cluster *services.Cluster, logs *Logs) (meta, othe
 		t.Fatal(err)
 	}
 	defer cluster.Continue("rs1")
-	if err := logs.begin(); err != nil {
-		t.Fatal(err)
-	}
-	defer logs.busy.Done()
-	if _, err := logs.regions.lookup([]byte("00")); err != nil {
+	err := logs.call("find meta", func() error {
+		_, err := logs.regions.lookup([]byte("00"))
+		return err
+	})
+	if err != nil {
 		return "rs1", "rs2"
 	}
 	return "rs2", "rs1"

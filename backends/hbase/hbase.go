@@ -48,11 +48,10 @@ type Logs struct {
 	servers  *servers
 	regions  *regions
 
-	end context.CancelFunc
-	// mu guards closed, and the change of busy from 0 to 1.
-	mu     sync.Mutex
-	closed bool
-	busy   sync.WaitGroup // calls, and the goroutines that they started
+	end     context.CancelFunc
+	calls   sync.RWMutex // read-locked by each call; Close locks it for good
+	closing sync.Once
+	busy    sync.WaitGroup // goroutines that calls have started
 }
 
 var (
@@ -97,32 +96,19 @@ func Open(o Options) (*Logs, error) {
 // Close closes all connections and waits for the calls under way. They fail; an append among
 // them may be stored nevertheless.
 func (l *Logs) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
 	l.end()
 	l.servers.close()
+	l.closing.Do(l.calls.Lock)
 	l.busy.Wait()
-	return nil
-}
-
-// begin must be called by every call of the handle, which ends with busy.Done.
-func (l *Logs) begin() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return fmt.Errorf("%s: %w", l.where, errClosed)
-	}
-	l.busy.Add(1)
 	return nil
 }
 
 // call makes a call of the handle. Its error names the operation and the table.
 func (l *Logs) call(what string, do func() error) error {
-	if err := l.begin(); err != nil {
-		return err
+	if !l.calls.TryRLock() {
+		return fmt.Errorf("%s: %w", l.where, errClosed)
 	}
-	defer l.busy.Done()
+	defer l.calls.RUnlock()
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %s: %w", what, l.where, err)
 	}

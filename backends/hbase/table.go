@@ -71,31 +71,27 @@ func (l *Logs) described(ctx context.Context) (*pb.TableSchema, error) {
 // CreateTable implements ledger.Table. It returns when every region of the table answers, even
 // if another process is creating the table at the same time.
 func (l *Logs) CreateTable(ctx context.Context) error {
-	if err := l.begin(); err != nil {
-		return err
-	}
-	defer l.busy.Done()
 	ctx, cancel := context.WithTimeoutCause(ctx, createPatience, fmt.Errorf("it was not ready within %v", createPatience))
 	defer cancel()
-	err := l.create(ctx)
-	if isException(err, "TableExistsException") {
-		err = l.awaitEnabled(ctx)
-	}
-	if err == nil {
-		err = l.awaitRegions(ctx)
-	}
-	switch {
-	case errors.Is(err, errDisabled):
-		return nil // the table exists; CheckTable reports that it is disabled
-	case isException(err, "NamespaceNotFoundException"):
-		namespace, _, _ := strings.Cut(l.table, ":")
-		return fmt.Errorf("create %s: its namespace does not exist. In the HBase shell: create_namespace '%s'", l.where, namespace)
-	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("create %s: %w: %w", l.where, context.Cause(ctx), err)
-	case err != nil:
-		return fmt.Errorf("create %s: %w", l.where, err)
-	}
-	return nil
+	return l.call("create the table", func() error {
+		err := l.create(ctx)
+		if isException(err, "TableExistsException") {
+			err = l.awaitEnabled(ctx)
+		}
+		if err == nil {
+			err = l.awaitRegions(ctx)
+		}
+		switch {
+		case errors.Is(err, errDisabled):
+			return nil // the table exists; CheckTable reports that it is disabled
+		case isException(err, "NamespaceNotFoundException"):
+			namespace, _, _ := strings.Cut(l.table, ":")
+			return fmt.Errorf("its namespace does not exist. In the HBase shell: create_namespace '%s'", namespace)
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		return err
+	})
 }
 
 // create makes the master create the table, and waits until it has.

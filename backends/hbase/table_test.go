@@ -17,11 +17,8 @@ import (
 // mustAskMaster does what we never do: it makes tables that do not fit.
 func mustAskMaster(t *testing.T, logs *Logs, name string, request, response proto.Message) {
 	t.Helper()
-	if err := logs.begin(); err != nil {
-		t.Fatal(err)
-	}
-	defer logs.busy.Done()
-	if err := logs.askMaster(within(t, wait.Limit), name, request, response); err != nil {
+	err := logs.call(name, func() error { return logs.askMaster(within(t, wait.Limit), name, request, response) })
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -171,11 +168,8 @@ func dropTable(t *testing.T, logs *Logs) {
 
 func mustFinish(t *testing.T, logs *Logs, procedure uint64) {
 	t.Helper()
-	if err := logs.begin(); err != nil {
-		t.Fatal(err)
-	}
-	defer logs.busy.Done()
-	if err := logs.finish(within(t, wait.Limit), procedure); err != nil {
+	err := logs.call("finish", func() error { return logs.finish(within(t, wait.Limit), procedure) })
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,7 +14,6 @@ type Config struct {
 	Marker    string        // key of the sale's marker, which shows a node that it lost its memory (see Node)
 	TTL       time.Duration // MinTTL to MaxTTL
 	Address   string        // address of the holder, for its notes; without spaces
-	Once      bool          // end after the first refusal; otherwise retry until released
 	Waiter    string        // ID by which others hand keys over to this group, and nodes list it; "": neither
 	Hedge     time.Duration // how long a first try queries only a majority of the nodes; 0: it queries all at once
 	LateNodes *LateNodes    // nodes to leave out of that majority; nil: the group keeps its own record

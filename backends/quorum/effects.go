@@ -18,9 +18,9 @@ type EventKind int
 // The events of keys.
 const (
 	Won     EventKind = iota + 1 // Keys are held
-	Refused                      // Keys were refused, for the reason Cause; Again: the group retries
+	Refused                      // Keys were refused, for the reason Cause; the group retries
 	Losing                       // Keys are lost, and not wanted any more; Cause is the reason
-	Freed                        // after Release, a loss or the last refusal: no node has Keys for this group
+	Freed                        // after Release or a loss: no node has Keys for this group
 )
 
 func (k EventKind) String() string {
@@ -32,7 +32,6 @@ type Event struct {
 	Kind  EventKind
 	Keys  []string
 	Cause *Failure // for Refused and Losing
-	Again bool     // Refused: the group retries without further input
 }
 
 // Call is a request to one node: a ballot, a meeting or a release.

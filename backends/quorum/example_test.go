@@ -16,7 +16,7 @@ import (
 func ExampleHold() {
 	ctx := context.Background()
 	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
-	lease, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, "nightly-report")
+	lease, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, "nightly-report", quorum.Forever)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -35,13 +35,13 @@ func ExampleHold() {
 func ExampleHold_once() {
 	ctx := context.Background()
 	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
-	first, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, "nightly-report")
+	first, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, "nightly-report", quorum.Forever)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer first.Release(ctx)
-	_, err = quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.8:8080", Once: true}, "nightly-report")
+	_, err = quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.8:8080"}, "nightly-report", 0)
 	var why *quorum.Failure
 	if errors.Is(err, quorum.ErrRefused) && errors.As(err, &why) {
 		holder, _ := why.Holder()

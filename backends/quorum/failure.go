@@ -128,6 +128,16 @@ func (f *Failure) Unwrap() []error {
 	return errs
 }
 
+// Denied reports whether so many nodes denied the request that a retry is useless: see
+// NotPermitted.
+func (f *Failure) Denied() bool {
+	errs := make([]error, len(f.Said))
+	for i, s := range f.Said {
+		errs[i] = s.Err
+	}
+	return NotPermitted(errs)
+}
+
 // Holder returns the holder that most nodes named, the first one among equals. It returns false
 // if no node named a holder.
 func (f *Failure) Holder() (Holding, bool) {

@@ -179,7 +179,7 @@ func TestFailureOfTheMachine(t *testing.T) {
 		}, []said{{Answer: yes}, {Answer: abstained}, no}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			c.test(h)
 			e := last(h)
 			if e.Cause == nil {

@@ -66,7 +66,7 @@ func TestFaulty(t *testing.T) {
 			{ms * 3000, 0, [3]string{"x", "x", ""}}, {ms * 4000, 0, [3]string{"x", "x", ""}}}, "0 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHand(t, 3, false) // an interval of a second, a threshold of three
+			h := newHand(t, 3) // an interval of a second, a threshold of three
 			for i, try := range test.tries {
 				h.now.Wall = h.now.Wall.Add(try.jump)
 				h.pass(try.pass)
@@ -94,7 +94,7 @@ func TestFaulty(t *testing.T) {
 // What is removed once has to be seen anew.
 func TestFaultyAgain(t *testing.T) {
 	const note = "h:1 7 3000"
-	h := newHand(t, 3, false)
+	h := newHand(t, 3)
 	h.acquire("a")
 	for i, try := range []struct {
 		pass time.Duration

@@ -16,7 +16,7 @@ func RandomToken() string { return crand.Text() }
 type Lease struct {
 	keeper  *keeper
 	ticket  *ticket
-	timeout time.Duration // above 0: maximum waiting time
+	timeout time.Duration // maximum waiting time; 0: one try
 
 	parent  context.Context         // context of the acquisition
 	ctx     context.Context         // ends with the lease, or with parent
@@ -30,26 +30,28 @@ type Lease struct {
 	unfreed error // result of Freed, written before done is closed
 }
 
-func newLease(ctx context.Context, t *ticket, patience time.Duration) *Lease {
+func newLease(ctx context.Context, w Wait) *Lease {
 	l := &Lease{
-		ticket: t, timeout: patience, parent: ctx, stop: func() bool { return true },
+		ticket: &ticket{once: w.Timeout <= 0, priority: w.Priority}, timeout: w.Timeout,
+		parent: ctx, stop: func() bool { return true },
 		decided: make(chan struct{}), freed: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.ctx, l.end = context.WithCancelCause(ctx)
-	t.lease = l
+	l.ticket.lease = l
 	return l
 }
 
-// Hold acquires a key and returns when it is held. It sets defaults for some zero fields
+// Hold acquires a key and returns when it is held. It waits at most for timeout: 0 makes one
+// try, Forever sets no limit. It sets defaults for some zero fields
 // of cfg: TTL is DefaultTTL, Hedge is 2 ms, and tokens, jitter and waiter are random. Nodes are
 // the names of nodes, and Listed is set.
 //
 // The lease lasts until it is lost or released, or until ctx ends, even while Hold is still
-// waiting; the end of ctx releases the key. An error wraps ErrRefused, or is the cause of the
-// end of ctx. By then no goroutine is left and the reachable nodes have been notified.
+// waiting; the end of ctx releases the key. An error is a Failure, or the cause of the end of
+// ctx. By then no goroutine is left and the reachable nodes have been notified.
 //
 // Use Locks where several goroutines of a process want the same key.
-func Hold(ctx context.Context, nodes []Node, cfg Config, key string) (*Lease, error) {
+func Hold(ctx context.Context, nodes []Node, cfg Config, key string, timeout time.Duration) (*Lease, error) {
 	g, err := NewGroup(cfg.withDefaults(nodes))
 	switch {
 	case err != nil:
@@ -60,7 +62,7 @@ func Hold(ctx context.Context, nodes []Node, cfg Config, key string) (*Lease, er
 		return nil, context.Cause(ctx)
 	}
 	callers := NewCallers(nodes)
-	l := newLease(ctx, &ticket{once: cfg.Once}, 0)
+	l := newLease(ctx, Wait{Timeout: timeout})
 	l.keeper = newKeeper(callers, g, Fifo, key, callers.Close)
 	l.keeper.join(l)
 	if err := l.wait(); err != nil {

@@ -52,7 +52,7 @@ func (k *keeper) join(l *Lease) bool {
 		return false
 	}
 	now := k.clock()
-	if l.timeout > 0 {
+	if l.timeout > 0 && l.timeout < Forever {
 		l.ticket.until = now.Mono + l.timeout
 	}
 	k.perform(now, k.line.join(now, l.ticket))

@@ -9,8 +9,7 @@ import (
 //
 //	Released ──Acquire──▶ Acquiring ──majority──▶ Held ──out of time, or forgotten──▶ Lost
 //
-// Release leads from each state to Released, Acquire from Lost to Acquiring. With Config.Once,
-// a refusal leads from Acquiring to Released.
+// Release leads from each state to Released, Acquire from Lost to Acquiring.
 type State int
 
 // A key begins as Released.
@@ -172,13 +171,8 @@ func (k *key) refuse(why string) {
 	k.observeHolders()
 	free := k.freeIn()
 	k.drop("")
-	if !k.g.cfg.Once {
-		k.retryAt = k.g.aged + k.pauseUntil(free, k.refusals)
-		k.refusals++
-		return
-	}
-	k.unlist()
-	k.state, k.releasing = Released, true
+	k.retryAt = k.g.aged + k.pauseUntil(free, k.refusals)
+	k.refusals++
 }
 
 // lose ends the lease of a held key that other processes may acquire.
@@ -241,5 +235,5 @@ func (k *key) pauseUntil(free time.Duration, before int) time.Duration {
 
 // emit adds an event of the key.
 func (k *key) emit(kind EventKind, cause *Failure) {
-	k.g.emit(Event{Kind: kind, Keys: []string{k.name}, Cause: cause, Again: kind == Refused && !k.g.cfg.Once})
+	k.g.emit(Event{Kind: kind, Keys: []string{k.name}, Cause: cause})
 }

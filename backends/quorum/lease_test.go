@@ -32,8 +32,8 @@ type hand struct {
 	left   time.Duration // of the leases of others; 0: a second
 }
 
-func newHand(t *testing.T, nodes int, once bool) *hand {
-	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Once = once })
+func newHand(t *testing.T, nodes int) *hand {
+	return newHandOf(t, nodes, func(*quorum.Config) {})
 }
 
 // newHandOf is newHand for another Config.
@@ -209,7 +209,7 @@ func (h *hand) until(want time.Duration) {
 // says.
 func holding(t *testing.T, third string) *hand {
 	t.Helper()
-	h := newHand(t, 3, false)
+	h := newHand(t, 3)
 	h.acquire("a")
 	h.votes(0, "y")
 	h.votes(1, "y")
@@ -225,7 +225,7 @@ func holding(t *testing.T, third string) *hand {
 func TestMachine(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"decides at the majority, counting from the sending": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			sent := h.now.Mono
 			h.acquire("a")
 			h.is(quorum.Acquiring)
@@ -286,7 +286,7 @@ func TestMachine(t *testing.T) {
 			h.until(h.now.Mono + ttl - drift)
 		},
 		"a late yes counts as a node that has it": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			h.acquire("a")
 			h.votes(0, "y")
 			h.votes(1, "y")
@@ -403,18 +403,19 @@ func TestMachine(t *testing.T) {
 			h.is(quorum.Held)
 			h.told(quorum.Losing, quorum.Won)
 		},
-		"refused once": func(t *testing.T) {
-			h := newHand(t, 3, true)
+		"refused, and then released": func(t *testing.T) {
+			h := newHand(t, 3)
 			h.acquire("a")
 			h.votes(0, "o")
 			h.votes(1, "y")
 			h.votes(2, "o")
 			e := h.told(quorum.Refused)[0]
-			h.is(quorum.Released)
-			if holder, ok := e.Cause.Holder(); e.Again || !errors.Is(e.Cause, quorum.ErrRefused) || !ok || holder.Token != "other" {
+			h.is(quorum.Acquiring)
+			if holder, ok := e.Cause.Holder(); !errors.Is(e.Cause, quorum.ErrRefused) || !ok || holder.Token != "other" {
 				t.Errorf("%+v, holder %v", e, holder)
 			}
 			wantText(t, e.Cause, "a: too few nodes granted it", "n0 has promised it to 10.0.0.9:80 for another 1s", "n1 granted it")
+			h.release()
 			h.frees(1, "a/t1")
 			h.told(quorum.Freed)
 			if h.wake != 0 || len(h.calls) != 0 {
@@ -422,7 +423,7 @@ func TestMachine(t *testing.T) {
 			}
 		},
 		"a ballot that comes in behind its release is taken back": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			h.acquire("a")
 			h.votes(0, "y")
 			h.fail(1)
@@ -441,7 +442,7 @@ func TestMachine(t *testing.T) {
 			h.told(quorum.Refused, quorum.Won)
 		},
 		"refused again and again, ever more slowly, never at once": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			var pauses []time.Duration
 			for range 6 {
@@ -455,7 +456,7 @@ func TestMachine(t *testing.T) {
 		},
 		"a pause may be half as long or half as long again": func(t *testing.T) {
 			for jitter, want := range map[float64]time.Duration{0: ttl / 128, 0.999: ttl/128 + time.Duration(0.999*float64(ttl/64))} {
-				h := newHand(t, 1, false)
+				h := newHand(t, 1)
 				h.jitter = jitter
 				h.acquire("a")
 				h.votes(0, "o")
@@ -465,7 +466,7 @@ func TestMachine(t *testing.T) {
 			}
 		},
 		"a try that nobody answers ends": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			h.acquire("a")
 			if d := h.sleep(); d != ttl/3 {
 				t.Errorf("ends after %v", d)
@@ -480,7 +481,7 @@ func TestMachine(t *testing.T) {
 			h.asked(1, "a/t1")
 		},
 		"release follows the ballot, and nothing follows the release": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			h.acquire("a")
 			h.votes(0, "y")
 			h.release()
@@ -541,17 +542,18 @@ func TestMachine(t *testing.T) {
 			h.frees(2, "a/t1")
 		},
 		"a node that was not reached has nothing to release": func(t *testing.T) {
-			h := newHand(t, 3, true)
+			h := newHand(t, 3)
 			h.acquire("a")
 			h.unsent(0)
 			h.votes(1, "o")
 			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the lock node was not reached")
+			h.release()
 			h.votes(2, "o")
 			h.frees(2, "a/t1")
 			h.told(quorum.Freed)
 		},
 		"unless it was asked before, and may do that yet": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			h.acquire("a")
 			h.fail(0)
 			h.do(h.m.Woken(h.now)) // so that the try goes on
@@ -564,14 +566,14 @@ func TestMachine(t *testing.T) {
 			h.frees(0, "a/t1")
 		},
 		"an answer that comes twice counts once": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			h.acquire("a")
 			r := h.votes(0, "y")
 			h.do(h.m.Reply(h.now, r))
 			h.is(quorum.Acquiring)
 		},
 		"an answer of the wrong shape is an error": func(t *testing.T) {
-			h := newHand(t, 1, true)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: quorum.BallotReply{Yes: []bool{true}}}))
 			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 1 asks")
@@ -621,7 +623,7 @@ func wantText(t *testing.T, f *quorum.Failure, parts ...string) {
 }
 
 func TestClockOff(t *testing.T) {
-	h := newHand(t, 5, false)
+	h := newHand(t, 5)
 	h.acquire("a")
 	if _, ok := h.m.ClockOff(h.now); ok {
 		t.Error("known before any answer")
@@ -659,7 +661,7 @@ func TestClockOff(t *testing.T) {
 // The median of an even number of clocks is between the middle two, in whatever
 // order they are, and whoever has not answered.
 func TestClockOffOfFour(t *testing.T) {
-	h := newHand(t, 5, false)
+	h := newHand(t, 5)
 	h.acquire("a")
 	for i, off := range []time.Duration{5 * time.Second, -time.Hour, 3 * time.Second, time.Hour} {
 		c := h.take(i + 1)

@@ -173,16 +173,19 @@ func (l *line) turnTo(t *ticket, s ticketState, err error) {
 	l.out.turned = append(l.out.turned, t)
 }
 
-// refuse refuses a ticket. The error includes the nodes' last answers, unless this process has
-// held the key since.
+// refuse refuses a ticket. The error includes the nodes' answers in the last refused try, or in
+// the first one, unless this process has held the key since.
 func (l *line) refuse(t *ticket, why string) {
 	f := &Failure{Key: l.key, Kind: ErrRefused, Votes: l.g.majority()}
+	trying := l.g.byName[l.key]
 	switch {
 	case l.holder != nil:
 		why += "; another goroutine of this process holds it"
 	case l.cause != nil:
 		*f = *l.cause
 		why += "; " + f.Why
+	case trying != nil && trying.lease != nil && !t.once:
+		f.Said = trying.failure(ErrRefused, why).Said
 	default:
 		why += "; other goroutines of this process wait for it"
 	}
@@ -234,7 +237,7 @@ func (l *line) follow(now clock.Now, e Effects) {
 		case Refused:
 			l.cause = ev.Cause
 			for _, t := range slices.Clone(l.waiting) {
-				if t.once || !ev.Again {
+				if t.once || ev.Cause.Denied() {
 					l.turnTo(t, ticketRefused, ev.Cause)
 				}
 			}

@@ -28,10 +28,9 @@ type Locks struct {
 }
 
 // NewLocks returns Locks that serve waiters in the given order. The defaults of cfg are those
-// of Hold; Once is ignored.
+// of Hold.
 func NewLocks(nodes []Node, cfg Config, order Order) (*Locks, error) {
 	cfg = cfg.withDefaults(nodes)
-	cfg.Once = false
 	cfg.LateNodes = NewLateNodes(len(nodes))
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func NewLocks(nodes []Node, cfg Config, order Order) (*Locks, error) {
 
 // Wait configures the wait for a key.
 type Wait struct {
-	Timeout  time.Duration // maximum waiting time; 0: do not wait
+	Timeout  time.Duration // maximum waiting time; 0: one try, without waiting
 	Priority int           // higher comes first, with an Order that uses it
 }
 
@@ -55,11 +54,7 @@ func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	patience := w.Timeout
-	if patience == Forever {
-		patience = 0
-	}
-	l := newLease(ctx, &ticket{once: w.Timeout <= 0, priority: w.Priority}, patience)
+	l := newLease(ctx, w)
 	if err := k.enter(key, l); err != nil {
 		l.end(err)
 		return nil, err

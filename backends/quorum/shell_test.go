@@ -3,6 +3,8 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -198,7 +200,7 @@ var config = quorum.Config{Marker: "marker", TTL: ttl, Address: "here:1"}
 // mustHold acquires a lease or fails the test.
 func mustHold(t *testing.T, nodes []*liveNode, key string) *quorum.Lease {
 	t.Helper()
-	l, err := quorum.Hold(t.Context(), asNodes(nodes), config, key)
+	l, err := quorum.Hold(t.Context(), asNodes(nodes), config, key, quorum.Forever)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,10 +267,8 @@ func TestShell(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
 			first := mustHold(t, nodes, "a")
 			time.Sleep(time.Second) // until all nodes know it
-			once := config
-			once.Once = true
 			began := time.Now()
-			_, err := quorum.Hold(t.Context(), asNodes(nodes), once, "a")
+			_, err := quorum.Hold(t.Context(), asNodes(nodes), config, "a", 0)
 			var f *quorum.Failure
 			if !errors.Is(err, quorum.ErrRefused) || !errors.As(err, &f) || f.Key != "a" || time.Since(began) > 0 {
 				t.Errorf("%v after %v", err, time.Since(began))
@@ -276,16 +276,30 @@ func TestShell(t *testing.T) {
 			wantKeys(t, nodes, 1)
 			mustFree(t, first)
 		},
+		"refused for good where too many nodes deny it": func(t *testing.T) {
+			nodes := newLiveNodes("n0", "n1", "n2")
+			denied := fmt.Errorf("no right: %w", fs.ErrPermission)
+			nodes[1].trouble(false, denied)
+			if err := mustHold(t, nodes, "a").Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			nodes[2].trouble(false, denied)
+			_, err := quorum.Hold(t.Context(), asNodes(nodes), config, "a", quorum.Forever)
+			if f, ok := errors.AsType[*quorum.Failure](err); !ok || !f.Denied() {
+				t.Error(err)
+			}
+			wantKeys(t, nodes, 0)
+		},
 		"a context that ends while waiting leaves nothing behind": func(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
 			first := mustHold(t, nodes, "a")
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("enough"))
 			defer cancel()
-			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "a"); err == nil || err.Error() != "enough" {
+			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "a", quorum.Forever); err == nil || err.Error() != "enough" {
 				t.Error(err)
 			}
 			wantKeys(t, nodes, 1)
-			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "b"); err == nil || err.Error() != "enough" {
+			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "b", quorum.Forever); err == nil || err.Error() != "enough" {
 				t.Error(err)
 			}
 			wantKeys(t, nodes, 1)
@@ -294,7 +308,7 @@ func TestShell(t *testing.T) {
 		"a context that ends gives the keys back": func(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			l, err := quorum.Hold(ctx, asNodes(nodes), config, "a")
+			l, err := quorum.Hold(ctx, asNodes(nodes), config, "a", quorum.Forever)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -385,7 +399,7 @@ func TestShell(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 100*ttl)
 			defer cancel()
-			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "a"); err == nil {
+			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "a", quorum.Forever); err == nil {
 				t.Error("held without a node")
 			}
 			// A ballot and the release behind it each 240 ms, and repetitions of
@@ -395,10 +409,10 @@ func TestShell(t *testing.T) {
 			}
 		},
 		"no key, no lease": func(t *testing.T) {
-			if _, err := quorum.Hold(t.Context(), asNodes(newLiveNodes("n0")), config, ""); err == nil {
+			if _, err := quorum.Hold(t.Context(), asNodes(newLiveNodes("n0")), config, "", quorum.Forever); err == nil {
 				t.Error("held nothing")
 			}
-			if _, err := quorum.Hold(t.Context(), nil, config, "a"); err == nil {
+			if _, err := quorum.Hold(t.Context(), nil, config, "a", quorum.Forever); err == nil {
 				t.Error("held by no node")
 			}
 		},

@@ -387,7 +387,7 @@ func (p *proc) apply(e quorum.Effects) {
 	for _, ev := range e.Events {
 		p.w.logf("%s is told %v %v: %v", p.name, ev.Kind, ev.Keys, ev.Cause)
 		p.events = append(p.events, ev)
-		if ev.Kind == quorum.Refused && ev.Again {
+		if ev.Kind == quorum.Refused {
 			p.watch()
 		}
 		p.react(ev)

@@ -21,7 +21,7 @@ func (h *hand) holds(node int, token string) {
 func TestStrays(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"of any try before": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			for range 3 {
 				h.votes(0, "o")
@@ -34,7 +34,7 @@ func TestStrays(t *testing.T) {
 			h.frees(0, "a/t3")
 		},
 		"once": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.fail(0)
 			h.fail(0) // to release it
@@ -48,7 +48,7 @@ func TestStrays(t *testing.T) {
 			h.frees(0, "a/t1")
 		},
 		"not one of somebody else": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.holds(0, "other.1")
 			h.asks()

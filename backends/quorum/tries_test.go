@@ -20,11 +20,11 @@ func TestTries(t *testing.T) {
 		},
 		"the names of the nodes are those of the beginning": func(t *testing.T) {
 			names := []string{"n0"}
-			h := newHandOf(t, 0, func(cfg *quorum.Config) { cfg.Nodes, cfg.Once = names, true })
+			h := newHandOf(t, 0, func(cfg *quorum.Config) { cfg.Nodes = names })
 			names[0] = "another"
 			h.acquire("a")
 			h.votes(0, "o")
-			wantText(t, h.told(quorum.Refused, quorum.Freed)[0].Cause, "n0 has promised it")
+			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 has promised it")
 		},
 		"machines that share late nodes learn from each other": func(t *testing.T) {
 			late := quorum.NewLateNodes(3)
@@ -106,7 +106,7 @@ func TestTries(t *testing.T) {
 			h.lists(0, "w", 0)
 		},
 		"a try that was refused though a key was freed counts for the pause": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.woken()
 			h.votes(0, "o")
@@ -116,12 +116,13 @@ func TestTries(t *testing.T) {
 				t.Errorf("asks again after %v", d)
 			}
 		},
-		"who is to try only once is taken off the lists when refused": func(t *testing.T) {
-			h := newHandOf(t, 1, func(cfg *quorum.Config) { cfg.Waiter, cfg.Once = "w", true })
+		"who is refused and does not wait is taken off the lists": func(t *testing.T) {
+			h := newHandOf(t, 1, func(cfg *quorum.Config) { cfg.Waiter = "w" })
 			h.woken()
 			h.acquire("a")
 			h.lists(0, "w", 0)
 			h.votes(0, "o")
+			h.release()
 			h.frees(0, "a/w")
 			h.told(quorum.Refused, quorum.Freed)
 		},
@@ -146,7 +147,7 @@ func TestTries(t *testing.T) {
 			h.asks(0, 1)
 		},
 		"an answer that comes twice is none to the next call": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			r := h.votes(0, "y")
 			h.sleep()
@@ -206,7 +207,7 @@ func TestTries(t *testing.T) {
 			h.told(quorum.Freed)
 		},
 		"nothing is freed while a node owes a release, though none is under way": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.votes(0, "y")
 			h.release()
@@ -217,7 +218,7 @@ func TestTries(t *testing.T) {
 			h.told(quorum.Freed)
 		},
 		"what a release answers says nothing of a node's clock": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.votes(0, "y")
 			h.release()
@@ -227,7 +228,7 @@ func TestTries(t *testing.T) {
 			}
 		},
 		"who votes abstains no more": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.abstain(0)
 			h.sleep()
@@ -244,7 +245,7 @@ func TestTries(t *testing.T) {
 			h.frees(0, "a/t1")
 		},
 		"a round renews the key or is repeated soon, and ever later": func(t *testing.T) {
-			h := newHand(t, 5, false)
+			h := newHand(t, 5)
 			h.acquire("a")
 			for node := range 5 {
 				h.votes(node, "y")
@@ -307,14 +308,14 @@ func TestTries(t *testing.T) {
 				"1 votes and 0 holders for 1 asks": {Yes: []bool{true}},
 				"1 votes and 2 holders for 1 asks": {Yes: []bool{true}, Holders: make([]quorum.Holding, 2)},
 			} {
-				h := newHand(t, 1, true)
+				h := newHand(t, 1)
 				h.acquire("a")
 				h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: count}))
 				wantText(t, h.told(quorum.Refused)[0].Cause, want)
 			}
 		},
 		"keys are valid to the last nanosecondinstead of": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.votes(0, "y")
 			h.pass(ttl - drift - 1)
@@ -327,7 +328,7 @@ func TestTries(t *testing.T) {
 			}
 		},
 		"counts": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHand(t, 3)
 			h.do(h.m.Tick(h.now))
 			h.pass(time.Minute)
 			h.acquire("a")
@@ -395,7 +396,7 @@ func TestTriesWhenLeasesRunOut(t *testing.T) {
 		h.told(quorum.Refused)
 		return h.sleep()
 	}
-	h := newHand(t, 3, false)
+	h := newHand(t, 3)
 	h.acquire("a")
 	for range 5 { // until pauses grow no more
 		refused(h, time.Second, time.Second)
@@ -411,7 +412,7 @@ func TestTriesWhenLeasesRunOut(t *testing.T) {
 			t.Errorf("with leases of %v and %v it tries again after %v, want %v", c.node0, c.node1, got, c.want)
 		}
 	}
-	h = newHand(t, 3, false)
+	h = newHand(t, 3)
 	h.acquire("a")
 	h.left = 20 * ms
 	h.votes(0, "y")

@@ -55,7 +55,7 @@ func TestWaiting(t *testing.T) {
 			h.lists(0, "w", 0)
 		},
 		"without a name nobody is listed": func(t *testing.T) {
-			h := newHand(t, 1, false)
+			h := newHand(t, 1)
 			h.acquire("a")
 			h.votes(0, "o")
 			h.sleep()
@@ -164,7 +164,7 @@ func (h *hand) unlisted(node int, key string) {
 }
 
 func TestStats(t *testing.T) {
-	h := newHand(t, 3, false)
+	h := newHand(t, 3)
 	h.acquire("a")
 	h.votes(0, "o")
 	h.votes(1, "o")

@@ -49,7 +49,7 @@ func contend(addresses string) int {
 	var holding sync.WaitGroup
 	holding.Go(func() {
 		for {
-			l, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: marker, TTL: contenderTTL}, leaseKey)
+			l, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: marker, TTL: contenderTTL}, leaseKey, quorum.Forever)
 			if err != nil {
 				return // its input has ended
 			}

@@ -215,9 +215,7 @@ func TestHungServer(t *testing.T) {
 			cancel()
 		}
 	}
-	begin := time.Now()
-	n.calls.Wait()
-	if took := time.Since(begin); took > soon {
+	if took := awaitCalls(n); took > soon {
 		t.Errorf("calls whose context had ended went on for %v", took)
 	}
 	for name, call := range calls {

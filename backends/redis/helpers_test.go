@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -145,4 +146,12 @@ func mustRelease(t testing.TB, n quorum.Node, token, key string) {
 	if freed, err := n.Release(t.Context(), []quorum.Ask{{Key: key, Token: token}}); err != nil || freed != 1 {
 		t.Fatalf("release: %d, %v; want 1", freed, err)
 	}
+}
+
+// awaitCalls waits until no call of a node is under way, and returns how long that took.
+func awaitCalls(n *Node) time.Duration {
+	begin := time.Now()
+	n.calls.Lock()
+	defer n.calls.Unlock()
+	return time.Since(begin)
 }

@@ -74,7 +74,7 @@ func TestGrabLeftBehind(t *testing.T) {
 	if err := server.Continue(); err != nil {
 		t.Fatal(err)
 	}
-	l.node.calls.Wait()
+	awaitCalls(l.node)
 	if got := mustGrab(t, l, "three", "four"); got[0].Number != 3 || got[1].Number != 4 {
 		t.Errorf("the next have %+v; want units 3 and 4", got)
 	}

@@ -99,9 +99,9 @@ func newStage(t *testing.T, size int) *stage {
 // hold asks once, as the first or the second contender, and says how long it
 // took to be answered.
 func (s *stage) hold(p pattern, contender int) (*quorum.Lease, time.Duration, error) {
-	cfg := quorum.Config{Marker: marker, TTL: patternTTL, Address: fmt.Sprint("contender:", contender), Once: true}
+	cfg := quorum.Config{Marker: marker, TTL: patternTTL, Address: fmt.Sprint("contender:", contender)}
 	begin := time.Now()
-	l, err := quorum.Hold(s.Context(), s.nodes[p][contender], cfg, p.key())
+	l, err := quorum.Hold(s.Context(), s.nodes[p][contender], cfg, p.key(), 0)
 	return l, time.Since(begin), err
 }
 

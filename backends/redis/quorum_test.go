@@ -42,7 +42,7 @@ func (f *fleet) addresses() (all []string) {
 
 func (f *fleet) hold(ttl time.Duration) *quorum.Lease {
 	f.Helper()
-	l, err := quorum.Hold(f.Context(), f.nodes, quorum.Config{Marker: marker, TTL: ttl, Address: "127.0.0.1:8080"}, leaseKey)
+	l, err := quorum.Hold(f.Context(), f.nodes, quorum.Config{Marker: marker, TTL: ttl, Address: "127.0.0.1:8080"}, leaseKey, quorum.Forever)
 	if err != nil {
 		f.Fatal(err)
 	}

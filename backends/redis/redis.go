@@ -82,10 +82,8 @@ type Node struct {
 	life context.Context
 	end  context.CancelFunc
 
-	// mu guards closed; no call begins once closed is set.
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup
+	calls   sync.RWMutex // read-locked by each call; Close locks it for good
+	closing sync.Once
 }
 
 func init() {
@@ -161,16 +159,12 @@ func variable(field, name string) (string, error) {
 // Close cancels the calls under way, which return ErrClosed like later ones, and releases the
 // connections. Leases stay until they expire.
 func (n *Node) Close() error {
-	n.mu.Lock()
-	already := n.closed
-	n.closed = true
-	n.mu.Unlock()
-	if already {
-		return nil
-	}
-	n.end()
-	err := n.client.Close() // wakes calls that wait for an answer
-	n.calls.Wait()
+	var err error
+	n.closing.Do(func() {
+		n.end()
+		err = n.client.Close() // wakes calls that wait for an answer
+		n.calls.Lock()
+	})
 	return n.explain(err)
 }
 
@@ -190,10 +184,10 @@ func ask[T any](ctx context.Context, n *Node, call func(context.Context) (T, err
 		return none, n.explain(err)
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= near {
-		if !n.enter() {
+		if !n.calls.TryRLock() {
 			return none, n.explain(ErrClosed)
 		}
-		defer n.calls.Done()
+		defer n.calls.RUnlock()
 		value, err := call(ctx)
 		if err != nil {
 			return none, n.explain(ended(ctx, err))
@@ -234,23 +228,12 @@ func ended(ctx context.Context, err error) error {
 
 // begin runs call in a goroutine that Close waits for; it returns false after Close.
 func (n *Node) begin(call func()) bool {
-	if !n.enter() {
+	if !n.calls.TryRLock() {
 		return false
 	}
 	go func() {
-		defer n.calls.Done()
+		defer n.calls.RUnlock()
 		call()
 	}()
-	return true
-}
-
-// enter counts a call that Close waits for; it returns false after Close.
-func (n *Node) enter() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return false
-	}
-	n.calls.Add(1)
 	return true
 }

@@ -64,7 +64,7 @@ func rivalConfig(contender int) quorum.Config {
 func (r *rivals) begin() {
 	r.Helper()
 	var err error
-	r.first, err = quorum.Hold(r.Context(), r.handles(0), rivalConfig(0), leaseKey)
+	r.first, err = quorum.Hold(r.Context(), r.handles(0), rivalConfig(0), leaseKey, quorum.Forever)
 	r.must(err)
 	r.Cleanup(func() { <-r.first.Done() })
 	for node := range r.nodes {
@@ -78,7 +78,7 @@ func (r *rivals) waits() {
 	second := r.handles(1)
 	go func() {
 		defer close(r.won)
-		l, err := quorum.Hold(r.Context(), second, rivalConfig(1), leaseKey)
+		l, err := quorum.Hold(r.Context(), second, rivalConfig(1), leaseKey, quorum.Forever)
 		if err != nil {
 			r.Errorf("the second contender: %v", err)
 			return
@@ -289,9 +289,7 @@ func TestLostAnswersOfATry(t *testing.T) {
 			poison(t, r.ways[0][node], "timeout", "downstream", `"timeout":0`)
 		}
 	}
-	cfg := rivalConfig(0)
-	cfg.Once = true
-	l, err := quorum.Hold(t.Context(), first, cfg, leaseKey)
+	l, err := quorum.Hold(t.Context(), first, rivalConfig(0), leaseKey, 0)
 	if !errors.Is(err, quorum.ErrRefused) || !errors.Is(err, ErrSilent) {
 		t.Fatalf("a try with the answers of two nodes lost: %v, %v; want ErrRefused and ErrSilent", l, err)
 	}
@@ -320,7 +318,7 @@ func TestLostAnswerAskedAgain(t *testing.T) {
 	}
 	had := make(chan *quorum.Lease, 1)
 	go func() {
-		l, err := quorum.Hold(t.Context(), nodes, rivalConfig(0), leaseKey)
+		l, err := quorum.Hold(t.Context(), nodes, rivalConfig(0), leaseKey, quorum.Forever)
 		if err != nil {
 			t.Error(err)
 		}

@@ -180,7 +180,7 @@ func (s *storm) contend(contender int, random *rand.Rand) {
 	}
 	cfg := quorum.Config{Marker: marker, TTL: stormTTL}
 	for s.ctx.Err() == nil {
-		l, err := quorum.Hold(s.ctx, nodes, cfg, leaseKey)
+		l, err := quorum.Hold(s.ctx, nodes, cfg, leaseKey, quorum.Forever)
 		if err != nil {
 			if s.ctx.Err() == nil {
 				s.Error(err)

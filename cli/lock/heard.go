@@ -7,11 +7,9 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"time"
 
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
-	"salectl/spec"
 )
 
 // heard observes the replies of the lock nodes during the wait for a lock and its use, and
@@ -20,9 +18,6 @@ import (
 type heard struct {
 	nodes []quorum.Node // observed nodes, to be used instead of the original ones
 	say   func(string)
-	// denied is closed when so many nodes deny permission that the others are no majority:
-	// further waiting is useless.
-	denied chan struct{}
 
 	// mu guards the fields below: the nodes reply concurrently.
 	mu      sync.Mutex
@@ -33,14 +28,13 @@ type heard struct {
 
 // lastWord is the last reply of a node.
 type lastWord struct {
-	err       error
-	told      bool // the failure was reported
-	holder    quorum.Holding
-	votesFrom time.Time // zero unless the node abstains
+	err      error
+	told     bool // the failure was reported
+	abstains bool
 }
 
 func newHeard(nodes []quorum.Node, say func(string)) *heard {
-	h := &heard{say: say, denied: make(chan struct{}), last: make([]lastWord, len(nodes))}
+	h := &heard{say: say, last: make([]lastWord, len(nodes))}
 	for i, n := range nodes {
 		h.nodes = append(h.nodes, &heardNode{Node: n, heard: h, at: i})
 	}
@@ -127,6 +121,8 @@ func (n *heardNode) Release(ctx context.Context, asks []quorum.Ask) (int, error)
 	return freed, err
 }
 
+// vote records the reply to a ballot. A first denial is reported at the next failure of its
+// node: the refusal of the lock names several.
 func (h *heard) vote(at int, count quorum.BallotReply, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,48 +130,25 @@ func (h *heard) vote(at int, count quorum.BallotReply, err error) {
 		return
 	}
 	last := &h.last[at]
-	denied := errors.Is(err, fs.ErrPermission)
-	again := denied && errors.Is(last.err, fs.ErrPermission)
-	last.err, last.holder, last.votesFrom = err, quorum.Holding{}, time.Time{}
-	switch {
-	case denied && !again:
-		h.deny() // a single one is reported at its next failure, several by the end of the wait
-	case err != nil:
+	before := last.err
+	last.err, last.abstains = err, count.Abstained
+	if !errors.Is(err, fs.ErrPermission) || errors.Is(before, fs.ErrPermission) {
 		h.failed(at, err)
-	case count.Abstained:
-		last.votesFrom = count.VotesFrom
-	case !count.Yes[0]:
-		last.holder = count.Holders[0]
 	}
 	h.delay()
 }
 
-// deny ends the wait if too many nodes deny permission.
-func (h *heard) deny() {
-	if h.isDenied() {
+// failed reports the failure of a node once, unless so many nodes deny permission that the lock
+// is refused.
+func (h *heard) failed(at int, err error) {
+	if err == nil || h.last[at].told || errors.Is(err, context.Canceled) {
 		return
 	}
 	errs := make([]error, len(h.last))
 	for i, last := range h.last {
 		errs[i] = last.err
 	}
-	if quorum.NotPermitted(errs) {
-		close(h.denied)
-	}
-}
-
-func (h *heard) isDenied() bool {
-	select {
-	case <-h.denied:
-		return true
-	default:
-		return false
-	}
-}
-
-// failed reports the failure of a node once.
-func (h *heard) failed(at int, err error) {
-	if err == nil || h.last[at].told || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrPermission) && h.isDenied() {
+	if errors.Is(err, fs.ErrPermission) && quorum.NotPermitted(errs) {
 		return
 	}
 	h.last[at].told = true
@@ -186,10 +159,10 @@ func (h *heard) failed(at int, err error) {
 func (h *heard) delay() {
 	out, abstain := 0, 0
 	for _, last := range h.last {
-		if !last.votesFrom.IsZero() {
+		if last.abstains {
 			abstain++
 		}
-		if !last.votesFrom.IsZero() || last.err != nil {
+		if last.abstains || last.err != nil {
 			out++
 		}
 	}
@@ -198,40 +171,4 @@ func (h *heard) delay() {
 	}
 	h.delayed = true
 	h.say(fmt.Sprintf("lock nodes that are new to named locks, or lost their memory, vote after %s: until then there is no majority", quorum.MaxTTL))
-}
-
-// refusal returns the error of a lock that was not acquired, after the last attempt.
-func (h *heard) refusal(lock string, wait time.Duration) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	within := ""
-	if wait > 0 {
-		within = fmt.Sprintf(" within %s", wait)
-	}
-	what := fmt.Sprintf("could not acquire the lock %s%s", lock, within)
-	var said []string
-	holders := map[string]int{}
-	most := ""
-	for i, last := range h.last {
-		name := h.nodes[i].Name()
-		switch {
-		case last.err != nil:
-			said = append(said, nodeClause(name, last.err))
-		case !last.votesFrom.IsZero():
-			said = append(said, fmt.Sprintf("lock node %s abstains until %s", name, last.votesFrom.UTC().Format(time.RFC3339)))
-		case last.holder.Token != "":
-			who := holderName(last.holder)
-			holders[who]++
-			if holders[who] > holders[most] {
-				most = who
-			}
-		}
-	}
-	if most != "" {
-		said = append([]string{fmt.Sprintf("held by %s on %d of %s", most, holders[most], spec.Count(len(h.last), "lock node"))}, said...)
-	}
-	if len(said) == 0 {
-		return fmt.Errorf("%s: too few lock nodes granted it", what)
-	}
-	return fmt.Errorf("%s: %s", what, strings.Join(said, "; "))
 }

@@ -3,8 +3,10 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"salectl/backends/quorum"
@@ -12,27 +14,25 @@ import (
 	"salectl/spec"
 )
 
-// NoLimit is the wait for a lock without a limit.
-const NoLimit time.Duration = -1
-
 // Hold describes the lock under which a command runs.
 type Hold struct {
 	Name      string
-	TTL, Wait time.Duration // wait 0: one attempt
+	TTL, Wait time.Duration // wait 0: one attempt; quorum.Forever: no limit
 	Address   string        // identifies the holder to people
+	Conflict  int           // exit code if the lock was not acquired in time
 	Say       func(string)  // prints a line about the lock nodes
 }
 
 // Run waits for the lock, runs the command, and releases the lock. taken has the signals of
-// this process. Its error is ErrNotAcquired, or has the exit code of the command or of a lost
-// lock.
+// this process. Its error has the exit code of the command, or of a lock that was not acquired
+// or was lost.
 func (o Hold) Run(ctx context.Context, nodes []quorum.Node, command *exec.Cmd, taken <-chan os.Signal) error {
 	heard := newHeard(nodes, o.Say)
 	// A lease lasts as long as its context, and ctx may end while the command runs, which
 	// must end first.
 	holding, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
-	lease, err := heard.hold(holding, giveUp, o, waiting{taken, ctx})
+	lease, err := o.acquire(ctx, holding, giveUp, heard.nodes, taken)
 	if err != nil {
 		return err
 	}
@@ -48,74 +48,69 @@ func giveBack(lease *quorum.Lease) {
 	_ = lease.Freed(context.Background())
 }
 
-// waiting holds what may end a wait for a lock early.
-type waiting struct {
-	signals <-chan os.Signal
-	program context.Context
-}
-
-// hold waits for the lock with the options of the command line. The lease lasts until it is
-// released or lost.
-func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o Hold, w waiting) (*quorum.Lease, error) {
-	type result struct {
-		lease *quorum.Lease
-		err   error
-	}
-	done := make(chan result, 1)
+// acquire waits for the lock until a signal arrives or ctx ends. The lease lasts until it is
+// released or lost, or holding ends, which giveUp cancels.
+func (o Hold) acquire(ctx, holding context.Context, giveUp context.CancelCauseFunc, nodes []quorum.Node, taken <-chan os.Signal) (lease *quorum.Lease, err error) {
+	done := make(chan struct{})
 	go func() {
-		cfg := quorum.Config{Marker: spec.NamedLockMarker, TTL: o.TTL, Address: o.Address, Once: o.Wait == 0}
-		lease, err := quorum.Hold(holding, h.nodes, cfg, spec.NamedLock(o.Name))
-		done <- result{lease, err}
+		defer close(done)
+		cfg := quorum.Config{Marker: spec.NamedLockMarker, TTL: o.TTL, Address: o.Address}
+		lease, err = quorum.Hold(holding, nodes, cfg, spec.NamedLock(o.Name), o.Wait)
 	}()
-	var late <-chan time.Time
-	if o.Wait > 0 {
-		timer := time.NewTimer(o.Wait)
-		defer timer.Stop()
-		late = timer.C
-	}
-	interrupted, denied := w.program.Done(), h.denied
-	for {
+	ended := ctx.Done()
+	for waiting := true; waiting; {
 		select {
-		case got := <-done:
-			switch {
-			case got.err == nil && holding.Err() == nil:
-				return got.lease, nil
-			case got.err == nil: // acquired and cancelled at the same time
-				giveBack(got.lease)
-				got.err = context.Cause(holding)
-			}
-			switch {
-			case errors.Is(got.err, errDenied), errors.Is(got.err, quorum.ErrRefused) && h.isDenied():
-				return nil, h.refusal(o.Name, 0)
-			case errors.Is(got.err, errLate), errors.Is(got.err, quorum.ErrRefused):
-				return nil, notAcquired{h.refusal(o.Name, o.Wait)}
-			}
-			return nil, got.err
-		case <-late:
-			giveUp(errLate)
-		case <-denied:
-			denied = nil
-			giveUp(errDenied)
-		case <-interrupted:
-			interrupted = nil
-			giveUp(context.Cause(w.program))
-		case s := <-w.signals:
+		case <-done:
+			waiting = false
+		case <-ended:
+			ended = nil
+			giveUp(context.Cause(ctx))
+		case s := <-taken:
 			if ends(s) {
 				giveUp(signals.ErrInterrupted)
 			}
 		}
 	}
+	if err == nil && holding.Err() != nil { // acquired and cancelled at the same time
+		giveBack(lease)
+		err = context.Cause(holding)
+	}
+	if f, refused := errors.AsType[*quorum.Failure](err); refused {
+		return nil, o.refusal(f)
+	}
+	return lease, err
 }
 
-// ErrNotAcquired reports a lock that was not acquired within the time.
-var ErrNotAcquired = errors.New("the lock was not acquired")
-
-type notAcquired struct{ error }
-
-func (notAcquired) Is(target error) bool { return target == ErrNotAcquired }
-
-// Causes for the end of a wait without the lock.
-var (
-	errLate   = errors.New("not acquired in time")
-	errDenied = errors.New("too few lock nodes permit it")
-)
+// refusal returns the error of a lock that was not acquired.
+func (o Hold) refusal(f *quorum.Failure) error {
+	within := ""
+	if o.Wait > 0 && o.Wait < quorum.Forever && !f.Denied() {
+		within = fmt.Sprintf(" within %s", o.Wait)
+	}
+	var said []string
+	if h, ok := f.Holder(); ok {
+		on := 0
+		for _, s := range f.Said {
+			if s.Holder.Token == h.Token {
+				on++
+			}
+		}
+		said = append(said, fmt.Sprintf("held by %s on %d of %s", holderName(h), on, spec.Count(len(f.Said), "lock node")))
+	}
+	for _, s := range f.Said {
+		switch s.Answer {
+		case quorum.Failed:
+			said = append(said, nodeClause(s.Node, s.Err))
+		case quorum.Abstained:
+			said = append(said, fmt.Sprintf("lock node %s abstains until %s", s.Node, s.VotesFrom.UTC().Format(time.RFC3339)))
+		}
+	}
+	if len(said) == 0 {
+		said = append(said, "too few lock nodes granted it")
+	}
+	err := fmt.Errorf("could not acquire the lock %s%s: %s", o.Name, within, strings.Join(said, "; "))
+	if f.Denied() {
+		return err
+	}
+	return &ExitError{Code: o.Conflict, Err: err}
+}
