@@ -40,9 +40,10 @@ var offset = regexp.MustCompile(`^(UTC|[-+](0[0-9]|1[0-4]):[0-5][0-9])$`)
 
 // forbidden returns the problem of one part of an expression, or "".
 func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
-	if owner := c.provider.owner(e.Type().TypeName()); owner != "" {
+	if owner := c.provider.object(e.Type()); owner != "" {
 		if parent, ok := e.Parent(); !ok || parent.Kind() != ast.SelectKind {
-			return owner + " is used as a whole", fmt.Sprintf("Name one of its fields, such as %s.%s.", owner, c.example(e.Type().TypeName()))
+			names, _ := c.provider.FindStructFieldNames(owner)
+			return owner + " is used as a whole", fmt.Sprintf("Name one of its fields, such as %s.%s.", owner, append(names, "name")[0])
 		}
 	}
 	switch e.Kind() {
@@ -57,13 +58,6 @@ func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
 		return forbiddenCall(e.AsCall())
 	}
 	return "", ""
-}
-
-func (c *compiler) example(structType string) string {
-	if names, _ := c.provider.FindStructFieldNames(structType); len(names) > 0 {
-		return names[0]
-	}
-	return "name"
 }
 
 func forbiddenCall(call ast.CallExpr) (message, remedy string) {
@@ -99,7 +93,7 @@ func (c *compiler) names(x *expression, checked *cel.Ast) {
 			}
 		case ast.SelectKind:
 			operand := e.AsSelect().Operand().(ast.NavigableExpr)
-			owner, name := c.provider.owner(operand.Type().TypeName()), e.AsSelect().FieldName()
+			owner, name := c.provider.object(operand.Type()), e.AsSelect().FieldName()
 			switch owner {
 			case "":
 			case variablesName:

@@ -22,8 +22,8 @@ type Set struct {
 	rules     []rule
 	priority  *expression // nil: none
 	hash      Digest
-	fields    map[string]field // by name in rules, such as user.level
-	pool      sync.Pool        // of *evaluation
+	provider  *provider
+	pool      sync.Pool // of *evaluation
 }
 
 type rule struct {
@@ -108,7 +108,7 @@ func newCompiler(s spec.Sale) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{schema: schema, fields: p.fields()}
+	set := &Set{schema: schema, provider: p}
 	set.pool.New = func() any { return new(evaluation) }
 	return &compiler{provider: p, env: environment, sale: s, options: programOptions(MaxCost), set: set}, nil
 }
@@ -130,7 +130,7 @@ func (c *compiler) variable(v spec.Variable, path string) {
 	}
 	i := len(c.set.variables)
 	c.set.variables = append(c.set.variables, variable{v.Name, *x})
-	c.provider.objects[variablesType] = append(c.provider.objects[variablesType],
+	c.provider.objects[variablesName] = append(c.provider.objects[variablesName],
 		field{v.Name, x.kind, func(from any) (ref.Val, error) { return from.(*evaluation).variable(i) }})
 }
 

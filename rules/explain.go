@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"strings"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -122,7 +123,9 @@ func (e *evaluation) read(name string) string {
 		}
 		return Show(e.purchases())
 	}
-	return shown(e.set.fields[name].get(e))
+	object, name, _ := strings.Cut(name, ".")
+	f, _ := e.set.provider.find(object, name)
+	return shown(f.get(e))
 }
 
 func shown(val ref.Val, err error) string {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/decls"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -34,14 +35,17 @@ type scope struct {
 
 var (
 	checkScope = newScope(`response.body.state == "paid".`, "response.body.id.",
-		object(responseName, responseType), object(claimName, heldClaimType), object(saleName, heldSaleType))
+		object(responseName), object(claimName), object(saleName))
 	webhookScope = newScope(`event.type == "payment.paid".`, "event.data.id.",
-		declared{eventName, types.DynType}, object(saleName, heldSaleType))
+		decls.NewVariable(eventName, types.DynType), object(saleName))
 )
 
-func newScope(condition, reference string, names ...declared) *scope {
+func newScope(condition, reference string, names ...*decls.VariableDecl) *scope {
 	return &scope{condition, reference, sync.OnceValues(func() (compiler, error) {
-		p := &provider{names, inputObjects}
+		p := &provider{types.NewEmptyRegistry(), names, map[string][]field{}}
+		for _, n := range names {
+			p.objects[n.Name()] = inputObjects[n.Name()]
+		}
 		// A JSON number is an int or a double, depending on its notation.
 		environment, err := newEnvironment(p, cel.CrossTypeNumericComparisons(true))
 		return compiler{provider: p, env: environment}, err
@@ -103,14 +107,10 @@ type PredicateInput struct {
 	Run      int64
 }
 
-// Names and types in payment predicates.
+// Names in payment predicates, beside claim and sale.
 const (
 	responseName = "response"
 	eventName    = "event"
-
-	responseType  = "payments.Response"
-	heldClaimType = "payments.Claim"
-	heldSaleType  = "payments.Sale"
 )
 
 func inputField(name string, kind *types.Type, get func(*PredicateInput) ref.Val) field {
@@ -119,16 +119,16 @@ func inputField(name string, kind *types.Type, get func(*PredicateInput) ref.Val
 
 // inputObjects are the objects of both scopes.
 var inputObjects = map[string][]field{
-	responseType: {
+	responseName: {
 		inputField("status", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Status) }),
 		inputField("body", types.DynType, func(t *PredicateInput) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
 	},
-	heldClaimType: {
+	claimName: {
 		inputField("id", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Claim) }),
 		inputField("user", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.User) }),
 		inputField("quantity", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Quantity) }),
 	},
-	heldSaleType: {
+	saleName: {
 		inputField("name", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Sale) }),
 		inputField("run", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Run) }),
 	},
