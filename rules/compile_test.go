@@ -186,7 +186,7 @@ variable a: a variable cannot be of type map(string, int)
   A variable is a bool, number, text, time or duration, or a list of such or of purchases.
 `},
 		"priority that is no number": {declaration{Priority: "user.id"}, `
-priority:1:1: a priority is a number, and this is a string
+priority:1:1: this is a string and not an int
     user.id
     ^
   Write an expression that is an int or a double.

@@ -122,7 +122,7 @@ func TestTooCostly(t *testing.T) {
 	c.rule(spec.Rule{Name: "hidden", Require: "variables.far || true", Enforce: spec.EnforceAudit}, "")
 	c.rule(spec.Rule{Name: "hidden-too", Require: "variables.far || true", Enforce: spec.EnforceAudit}, "")
 	c.rule(spec.Rule{Name: "cheap", Require: "user.known", Enforce: spec.EnforceAudit}, "")
-	c.set.priority = c.priority("variables.far || true ? 1 : 2")
+	c.set.priority = c.expression(place{"priority", ""}, "variables.far || true ? 1 : 2", "")
 	if len(c.problems) > 0 {
 		t.Fatal(c.problems[0])
 	}

@@ -67,7 +67,7 @@ func (s *Set) explainRule(in *Input, i int) RuleResult {
 	if ok {
 		f = Finding{Rule: r.Name, Index: i}
 	}
-	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: f, Cost: e.spent, WorstCost: s.worst(r.require)}
+	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: f, Cost: e.spent, WorstCost: r.require.worst}
 	result.Values = e.named(r.require)
 	return result
 }
@@ -76,7 +76,7 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 	e := s.evaluation(in)
 	defer s.release(e)
 	e.counts = true
-	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.worst(s.priority)}
+	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.priority.worst}
 	if _, err := s.Priority(in); err != nil {
 		p.Err, _ = errors.AsType[*PriorityError](err)
 	} else if val, err := e.evaluate(s.priority); err == nil {
@@ -90,7 +90,6 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 // named returns the values of all names that an expression reads directly or through variables, and
 // then those of the variables.
 func (e *evaluation) named(x *expression) []NamedValue {
-	used := e.set.used(x)
 	values := []NamedValue{}
 	seen := map[string]bool{}
 	read := func(x *expression) {
@@ -101,11 +100,11 @@ func (e *evaluation) named(x *expression) []NamedValue {
 			}
 		}
 	}
-	for _, i := range used {
+	for _, i := range x.uses {
 		read(&e.set.variables[i].expression)
 	}
 	read(x)
-	for _, i := range used {
+	for _, i := range x.uses {
 		val, err := e.variable(i)
 		values = append(values, NamedValue{variablesName + "." + e.set.variables[i].name, shown(val, err)})
 	}
