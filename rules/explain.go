@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"strings"
 
 	"cel.dev/cel-go/common/types"
@@ -31,12 +30,12 @@ type RuleResult struct {
 
 // PriorityResult is the priority of a claim.
 type PriorityResult struct {
-	Expression string         `json:"expression"`
-	Value      string         `json:"value,omitempty"` // in CEL notation; empty if Err is set
-	Err        *PriorityError `json:"error,omitempty"`
-	Values     []NamedValue   `json:"values"`
-	Cost       uint64         `json:"cost"`
-	WorstCost  uint64         `json:"worstCost"`
+	Expression string           `json:"expression"`
+	Value      string           `json:"value,omitempty"` // in CEL notation; empty if Err is set
+	Err        *PriorityFailure `json:"error,omitempty"`
+	Values     []NamedValue     `json:"values"`
+	Cost       uint64           `json:"cost"`
+	WorstCost  uint64           `json:"worstCost"`
 }
 
 // NamedValue is a value that an expression reads, such as user.level.
@@ -77,9 +76,9 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 	defer s.release(e)
 	e.counts = true
 	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.priority.worst}
-	if _, err := s.Priority(in); err != nil {
-		p.Err, _ = errors.AsType[*PriorityError](err)
-	} else if val, err := e.evaluate(s.priority); err == nil {
+	if val, failed := e.priority(); failed != nil {
+		p.Err = failed
+	} else {
 		p.Value = Show(val)
 	}
 	p.Cost = e.spent

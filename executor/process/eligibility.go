@@ -157,13 +157,9 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r *request.Requ
 	by := &request.Admittance{Ruling: ledger.Ruling{Rules: e.hash}}
 	digest := user.Digest()
 	copy(by.Ruling.Attributes[:], digest[:])
-	if by.Priority, err = set.Priority(&in); err != nil {
-		reason := rules.Failed
-		if p, ok := errors.AsType[*rules.PriorityError](err); ok {
-			reason = p.Reason
-		}
-		e.count("", "priority_"+reason.String())
-		by.Priority = rules.Last
+	var failed *rules.PriorityFailure
+	if by.Priority, failed = set.Priority(&in); failed != nil {
+		e.count("", "priority_"+failed.Reason.String())
 	}
 	return by, request.Answer{}
 }
