@@ -20,12 +20,12 @@ const usersAtOnce = 1024
 // OpenUsers returns the users of a sale with their attributes, and with what they bought in
 // other sales. They are safe for concurrent use.
 //
-// OpenUsers reads files, so that its error reports all that is wrong with them, and caches
-// their contents in memory. A changed file is read again before an answer would be older than
-// spec.Users.Fresh. While a file is unreadable or bad, lookups fail as soon as the cached
+// The first lookup reads the files, so that its error reports all that is wrong with them. Their
+// contents are cached in memory. A changed file is read again before an answer would be older
+// than spec.Users.Fresh. While a file is unreadable or bad, lookups fail as soon as the cached
 // contents would be older than that. A table is queried for users that were not queried within
 // Fresh; concurrent lookups share queries. The answers for up to spec.Users.Cached users are
-// cached. OpenUsers does not connect to the table.
+// cached. OpenUsers itself reads nothing and connects to nothing.
 //
 // If the sale declares no users, all users are unknown. Call close when no lookup is under way
 // any more.
@@ -96,12 +96,11 @@ func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users,
 	case declared.File == "":
 		return nil, errors.New("its users are in a file that only the sale file names")
 	}
-	file := &watchedUsers{watched[*rules.File]{
+	return &watchedUsers{watched[*rules.File]{
 		files: func() ([]string, error) { return []string{declared.File}, nil },
 		read:  func() (*rules.File, error) { return rules.OpenFile(declared.File, schema) },
 		clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
-	}}
-	return file, file.load()
+	}}, nil
 }
 
 // history opens the declared files and table of purchases.
@@ -124,9 +123,6 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 			clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
 		}}
 		files.read = func() (*rules.HistoryFiles, error) { return files.next(declared.Files) }
-		if err := files.load(); err != nil {
-			return nil, err
-		}
 		all = append(all, files)
 	}
 	return all, nil

@@ -127,7 +127,11 @@ func TestUsersOfAFileEndInTime(t *testing.T) {
 func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "users.csv")
 	put(t, bad, "id,level\nada,x\nbob,1\nzoe,1\neve,y\n")
-	if _, _, err := OpenUsers(filed(bad), rules.SchemaFor(filed(bad))); len(spec.Problems(err)) != 2 {
+	users, _, err := OpenUsers(filed(bad), rules.SchemaFor(filed(bad)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := users.Lookup(t.Context(), nil); len(spec.Problems(err)) != 2 {
 		t.Errorf("got %v", err)
 	}
 	if err := CheckUsers(t.Context(), filed(bad)); len(spec.Problems(err)) != 2 || spec.Problems(err)[1].Line != 5 {

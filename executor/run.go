@@ -187,9 +187,9 @@ func (r *runner) follow(out process.Effects) {
 	}
 }
 
-// prepare opens what the rules of the newest generation read, and reads payloads ahead.
+// prepare reads the users of the newest generation, and reads payloads ahead.
 func (r *runner) prepare() {
-	r.running.Go(r.PrepareRules)
+	r.running.Go(func() { r.PrepareRules(r.calls) })
 	r.e.payloads.follow(r.Ownership.Sale(), r.e.cfg.Logs, r.e.cfg.Key)
 	choose := r.Ownership.Sale().Newest().GetSettings().GetChoose()
 	r.running.Go(func() { r.e.payloads.prepare(r.calls, choose) })

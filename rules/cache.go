@@ -66,6 +66,9 @@ func NewCache(c CacheConfig) (*Cache, error) {
 
 // Lookup implements Users. It wraps errors of the source.
 func (c *Cache) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
+	if len(ids) == 0 {
+		return c.config.Source.Lookup(ctx, nil)
+	}
 	all := make([]Attributes, len(ids))
 	for i, call := range c.request(ids, all) {
 		if call == nil {

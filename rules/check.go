@@ -2,13 +2,11 @@ package rules
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 )
@@ -40,9 +38,10 @@ var offset = regexp.MustCompile(`^(UTC|[-+](0[0-9]|1[0-4]):[0-5][0-9])$`)
 
 // forbidden returns the problem of one part of an expression, or "".
 func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
-	if owner := c.provider.owner(e.Type().TypeName()); owner != "" {
+	if owner := c.provider.object(e.Type()); owner != "" {
 		if parent, ok := e.Parent(); !ok || parent.Kind() != ast.SelectKind {
-			return owner + " is used as a whole", fmt.Sprintf("Name one of its fields, such as %s.%s.", owner, c.example(e.Type().TypeName()))
+			names, _ := c.provider.FindStructFieldNames(owner)
+			return owner + " is used as a whole", fmt.Sprintf("Name one of its fields, such as %s.%s.", owner, append(names, "name")[0])
 		}
 	}
 	switch e.Kind() {
@@ -57,13 +56,6 @@ func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
 		return forbiddenCall(e.AsCall())
 	}
 	return "", ""
-}
-
-func (c *compiler) example(structType string) string {
-	if names, _ := c.provider.FindStructFieldNames(structType); len(names) > 0 {
-		return names[0]
-	}
-	return "name"
 }
 
 func forbiddenCall(call ast.CallExpr) (message, remedy string) {
@@ -89,7 +81,7 @@ func literal(e ast.Expr) (text string, ok bool) {
 	return string(s), ok
 }
 
-// names collects the names that an expression reads and the variables that it uses.
+// names collects the names that an expression reads and the variables that it needs.
 func (c *compiler) names(x *expression, checked *cel.Ast) {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), func(ast.NavigableExpr) bool { return true }) {
 		switch e.Kind() {
@@ -99,11 +91,12 @@ func (c *compiler) names(x *expression, checked *cel.Ast) {
 			}
 		case ast.SelectKind:
 			operand := e.AsSelect().Operand().(ast.NavigableExpr)
-			owner, name := c.provider.owner(operand.Type().TypeName()), e.AsSelect().FieldName()
+			owner, name := c.provider.object(operand.Type()), e.AsSelect().FieldName()
 			switch owner {
 			case "":
 			case variablesName:
-				x.uses = append(x.uses, slices.IndexFunc(c.set.variables, func(v variable) bool { return v.name == name }))
+				i := slices.IndexFunc(c.set.variables, func(v variable) bool { return v.name == name })
+				x.uses = append(append(x.uses, i), c.set.variables[i].uses...)
 			default:
 				x.reads = append(x.reads, owner+"."+name)
 			}
@@ -118,52 +111,4 @@ func (c *compiler) names(x *expression, checked *cel.Ast) {
 func isHistory(e ast.NavigableExpr) bool {
 	t := e.Type()
 	return e.AsIdent() == historyName && t.Kind() == types.ListKind && t.Parameters()[0].TypeName() == purchaseType
-}
-
-// used returns the indices, in order, of all variables that an expression needs directly or through
-// other variables.
-func (s *Set) used(x *expression) []int {
-	needed := make([]bool, len(s.variables))
-	var need func(x *expression)
-	need = func(x *expression) {
-		for _, i := range x.uses {
-			if !needed[i] {
-				needed[i] = true
-				need(&s.variables[i].expression)
-			}
-		}
-	}
-	need(x)
-	var all []int
-	for i, is := range needed {
-		if is {
-			all = append(all, i)
-		}
-	}
-	return all
-}
-
-// worst returns the worst-case cost of an expression, counting each variable that it needs once.
-// math.MaxUint64 means unbounded.
-func (s *Set) worst(x *expression) uint64 {
-	sum := x.worst
-	for _, i := range s.used(x) {
-		sum = cost.SafeAdd(sum, s.variables[i].worst)
-	}
-	return sum
-}
-
-// costs returns the worst-case cost of an expression, and reports a problem if it exceeds MaxCost.
-func (c *compiler) costs(at place, x *expression) uint64 {
-	sum := c.set.worst(x)
-	if sum <= MaxCost {
-		return sum
-	}
-	remedy := fmt.Sprintf("Compare fewer or shorter values, or loop less: a list counts with %d elements and a text with %d bytes.", MaxList, MaxText)
-	if sum == math.MaxUint64 {
-		c.refuse(at, remedy, "its worst-case cost has no bound, at most %d is allowed", MaxCost)
-	} else {
-		c.refuse(at, remedy, "its worst-case cost is %d, at most %d is allowed", sum, MaxCost)
-	}
-	return sum
 }

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -9,6 +11,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -22,8 +25,8 @@ type Set struct {
 	rules     []rule
 	priority  *expression // nil: none
 	hash      Digest
-	fields    map[string]field // by name in rules, such as user.level
-	pool      sync.Pool        // of *evaluation
+	provider  *provider
+	pool      sync.Pool // of *evaluation
 }
 
 type rule struct {
@@ -44,9 +47,10 @@ type expression struct {
 	program cel.Program // counts its cost and stops at the limit
 	quick   cel.Program // does not; nil if the limit may be needed
 	kind    *types.Type
-	worst   uint64   // worst-case cost without variables
-	reads   []string // names that it reads, such as user.level, sorted
-	uses    []int    // indices of the variables that it names, sorted
+	own     uint64   // worst-case cost without variables
+	worst   uint64   // worst-case cost, with each variable counted once; math.MaxUint64: unbounded
+	reads   []string // names that it reads itself, such as user.level, sorted
+	uses    []int    // indices of the variables that it needs directly or through others, sorted
 }
 
 // ForSale compiles the rules of a sale. It returns nil if the sale has neither rules nor a
@@ -67,7 +71,8 @@ func ForSale(s spec.Sale) (*Set, error) {
 		c.rule(r, fmt.Sprintf("spec.rules[%d].", i))
 	}
 	if text := priorityOf(s); text != "" {
-		c.set.priority = c.priority(text)
+		c.set.priority = c.expression(place{"priority", "spec.queue.priority"}, text,
+			"Write an expression that is an int or a double.", types.IntType, types.DoubleType)
 	}
 	if err := spec.Join(c.problems); err != nil || !evaluates(s) {
 		return nil, err // without rules and priority, the variables alone were checked
@@ -81,10 +86,10 @@ func ForSale(s spec.Sale) (*Set, error) {
 func (s *Set) Costs() map[string]uint64 {
 	costs := map[string]uint64{}
 	for _, r := range s.rules {
-		costs["rule "+r.Name] = s.worst(r.require)
+		costs["rule "+r.Name] = r.require.worst
 	}
 	if s.priority != nil {
-		costs["priority"] = s.worst(s.priority)
+		costs["priority"] = s.priority.worst
 	}
 	return costs
 }
@@ -108,7 +113,7 @@ func newCompiler(s spec.Sale) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{schema: schema, fields: p.fields()}
+	set := &Set{schema: schema, provider: p}
 	set.pool.New = func() any { return new(evaluation) }
 	return &compiler{provider: p, env: environment, sale: s, options: programOptions(MaxCost), set: set}, nil
 }
@@ -116,7 +121,7 @@ func newCompiler(s spec.Sale) (*compiler, error) {
 // variable compiles a variable and declares it for the expressions after it.
 func (c *compiler) variable(v spec.Variable, path string) {
 	at := place{"variable " + v.Name, path}
-	x := c.expression(at, v.Expression, nil)
+	x := c.expression(at, v.Expression, "")
 	if x == nil {
 		return
 	}
@@ -125,12 +130,12 @@ func (c *compiler) variable(v spec.Variable, path string) {
 			"a variable cannot be of type %s", cel.FormatCELType(x.kind))
 		return
 	}
-	if c.costs(at, x) > MaxCost {
-		x.worst = 0 // reported already: do not blame the expressions that use it
+	if x.worst > MaxCost {
+		x.own = 0 // reported already: do not blame the expressions that use it
 	}
 	i := len(c.set.variables)
 	c.set.variables = append(c.set.variables, variable{v.Name, *x})
-	c.provider.objects[variablesType] = append(c.provider.objects[variablesType],
+	c.provider.objects[variablesName] = append(c.provider.objects[variablesName],
 		field{v.Name, x.kind, func(from any) (ref.Val, error) { return from.(*evaluation).variable(i) }})
 }
 
@@ -154,14 +159,10 @@ func (c *compiler) rule(r spec.Rule, path string) {
 	if r.Message == "" {
 		compiled.refusal = fmt.Sprintf("the rule %s does not allow this claim", r.Name)
 	}
-	if compiled.require = c.expression(at("require"), r.Require, types.BoolType); compiled.require != nil {
-		c.costs(at("require"), compiled.require)
-	}
+	compiled.require = c.expression(at("require"), r.Require, "Write a condition, such as user.level >= 3.", types.BoolType)
 	if r.MessageExpression != "" {
-		compiled.message = c.expression(at("messageExpression"), r.MessageExpression, types.StringType)
-		if compiled.message != nil {
-			c.costs(at("messageExpression"), compiled.message)
-		}
+		compiled.message = c.expression(at("messageExpression"), r.MessageExpression,
+			`Write a text, such as "you have " + string(user.level) + " points".`, types.StringType)
 	}
 	c.set.rules = append(c.set.rules, compiled)
 }
@@ -175,23 +176,9 @@ func (c *compiler) checkMessage(at place, text string) {
 	}
 }
 
-// priority compiles the expression for the order of a queue.
-func (c *compiler) priority(text string) *expression {
-	at := place{"priority", "spec.queue.priority"}
-	x := c.expression(at, text, nil)
-	if x == nil {
-		return nil
-	}
-	if k := x.kind.Kind(); k != types.IntKind && k != types.DoubleKind {
-		c.refuseAt(at, text, 1, 0, "Write an expression that is an int or a double.",
-			fmt.Sprintf("a priority is a number, and this is %s", article(x.kind)))
-	}
-	c.costs(at, x)
-	return x
-}
-
-// check parses and type-checks an expression. It returns nil after a problem.
-func (c *compiler) check(at place, text string) *cel.Ast {
+// check parses and type-checks an expression. If there are types in want, the result must have one of
+// them; remedy is for another one. It returns nil after a problem.
+func (c *compiler) check(at place, text, remedy string, want ...*types.Type) *cel.Ast {
 	switch n := utf8.RuneCountInString(text); {
 	case strings.TrimSpace(text) == "":
 		c.refuse(at, "Write an expression in CEL, such as user.known.", "there is no expression")
@@ -213,54 +200,50 @@ func (c *compiler) check(at place, text string) *cel.Ast {
 		c.issues(at, text, parsed, issues)
 		return nil
 	}
+	if kind := checked.OutputType(); len(want) > 0 && !slices.ContainsFunc(want, kind.IsExactType) {
+		c.refuseAt(at, text, 1, 0, remedy, fmt.Sprintf("this is %s and not %s", article(kind), article(want[0])))
+		return nil
+	}
 	return checked
 }
 
-// expression compiles one expression. If want is not nil the result must have that type. It returns
-// nil after a problem.
-func (c *compiler) expression(at place, text string, want *types.Type) *expression {
-	checked := c.check(at, text)
-	if checked == nil {
+// expression compiles one expression of a rule, and reports a problem if it may cost more than
+// MaxCost. The other parameters and the result are those of check.
+func (c *compiler) expression(at place, text, remedy string, want ...*types.Type) *expression {
+	checked := c.check(at, text, remedy, want...)
+	if checked == nil || !c.deterministic(at, text, checked) {
 		return nil
 	}
-	if kind := checked.OutputType(); want != nil && !kind.IsExactType(want) {
-		c.refuseAt(at, text, 1, 0, expected(want), fmt.Sprintf("this is %s and not %s", article(kind), article(want)))
-		return nil
-	}
-	if !c.deterministic(at, text, checked) {
-		return nil
-	}
-	program, err := c.env.Program(checked, c.options...)
-	if err != nil {
-		c.refuseAt(at, text, 1, 0, "", err.Error())
-		return nil
-	}
+	x := &expression{text: text, kind: checked.OutputType()}
 	estimate, err := c.env.EstimateCost(checked, sizes{})
+	if err == nil {
+		x.program, err = c.env.Program(checked, c.options...)
+	}
+	if err == nil && estimate.Max <= MaxUncounted && !loops(checked) {
+		x.quick, err = c.env.Program(checked, evalOptions)
+	}
 	if err != nil {
 		c.refuseAt(at, text, 1, 0, "", err.Error())
 		return nil
-	}
-	x := &expression{text: text, program: program, kind: checked.OutputType(), worst: estimate.Max}
-	if x.worst <= MaxUncounted && !loops(checked) {
-		if x.quick, err = c.env.Program(checked, evalOptions); err != nil {
-			c.refuseAt(at, text, 1, 0, "", err.Error())
-			return nil
-		}
 	}
 	c.names(x, checked)
+	x.own, x.worst = estimate.Max, estimate.Max
+	for _, i := range x.uses {
+		x.worst = cost.SafeAdd(x.worst, c.set.variables[i].own)
+	}
+	remedy = fmt.Sprintf("Compare fewer or shorter values, or loop less: a list counts with %d elements and a text with %d bytes.", MaxList, MaxText)
+	switch {
+	case x.worst == math.MaxUint64:
+		c.refuse(at, remedy, "its worst-case cost has no bound, at most %d is allowed", MaxCost)
+	case x.worst > MaxCost:
+		c.refuse(at, remedy, "its worst-case cost is %d, at most %d is allowed", x.worst, MaxCost)
+	}
 	return x
 }
 
 // loops reports whether an expression has a macro with a loop, such as all, exists or map.
 func loops(checked *cel.Ast) bool {
 	return len(ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.KindMatcher(ast.ComprehensionKind))) > 0
-}
-
-func expected(t *types.Type) string {
-	if t.Kind() == types.BoolKind {
-		return "Write a condition, such as user.level >= 3."
-	}
-	return `Write a text, such as "you have " + string(user.level) + " points".`
 }
 
 func article(t *types.Type) string {

@@ -66,7 +66,7 @@ func tryLimit(options func(limit uint64) []cel.ProgramOption) error {
 	c.options = options(probeLimit)
 	c.variable(spec.Variable{Name: "far", Expression: probes[0]}, "")
 	for _, probe := range probes {
-		x := c.expression(place{"rule probe, require", ""}, probe, types.BoolType)
+		x := c.expression(place{"rule probe, require", ""}, probe, "", types.BoolType)
 		if len(c.problems) > 0 {
 			return c.problems[0]
 		}

@@ -96,19 +96,15 @@ func (s *Set) release(e *evaluation) {
 // apply evaluates a rule and reports whether it is satisfied.
 func (e *evaluation) apply(i int) (Finding, bool) {
 	r := &e.set.rules[i]
-	e.exceeded = false
-	val, err := ref.Val(nil), e.in.User.Err()
-	if err == nil {
-		val, err = e.evaluate(r.require)
-	}
-	if err == nil && val == types.True && !e.exceeded {
-		return Finding{}, true
-	}
-	f := Finding{Rule: r.Name, Index: i, Reason: Denied, Message: r.refusal}
-	if err != nil || e.exceeded {
-		f.Reason, f.Detail = e.reason(err)
+	f := Finding{Rule: r.Name, Index: i, Message: r.refusal}
+	var val ref.Val
+	if val, f.Reason, f.Detail = e.value(r.require); f.Reason != Satisfied {
 		return f, false
 	}
+	if val == types.True {
+		return Finding{}, true
+	}
+	f.Reason = Denied
 	if r.message != nil {
 		f.setMessage(e, r.message)
 	}
@@ -129,16 +125,24 @@ func (f *Finding) setMessage(e *evaluation, message *expression) {
 	f.Detail = "messageExpression: " + err.Error()
 }
 
-// reason classifies the error of an evaluation.
-func (e *evaluation) reason(err error) (Reason, string) {
+// value evaluates the expression of a rule or a priority. The reason is Satisfied if it has a value, and
+// otherwise comes with the error.
+func (e *evaluation) value(x *expression) (val ref.Val, reason Reason, detail string) {
+	e.exceeded = false
+	err := e.in.User.Err()
+	if err == nil {
+		val, err = e.evaluate(x)
+	}
 	var missing *MissingError
 	switch {
 	case e.exceeded || tooCostly(err):
-		return TooCostly, "the evaluation reached its cost limit"
+		return nil, TooCostly, "the evaluation reached its cost limit"
 	case errors.As(err, &missing):
-		return Missing, missing.Error()
+		return nil, Missing, missing.Error()
+	case err != nil:
+		return nil, Failed, oneLine(err.Error())
 	}
-	return Failed, oneLine(err.Error())
+	return val, Satisfied, ""
 }
 
 // oneLine shortens a text to one printable line of at most MaxMessage bytes.
@@ -163,41 +167,42 @@ func (p Priority) Compare(q Priority) int {
 	return cmp.Compare(p.decimal, q.decimal)
 }
 
-// Priority evaluates the priority expression. Without one, all claims are equal. The error is a
-// *PriorityError.
-func (s *Set) Priority(in *Input) (Priority, error) {
+// Priority evaluates the priority expression. Without one, all claims are equal. A claim whose priority
+// cannot be evaluated is Last.
+func (s *Set) Priority(in *Input) (Priority, *PriorityFailure) {
 	if s.priority == nil {
 		return Priority{}, nil
 	}
 	e := s.evaluation(in)
 	defer s.release(e)
-	val, err := ref.Val(nil), in.User.Err()
-	if err == nil {
-		val, err = e.evaluate(s.priority)
+	val, failed := e.priority()
+	switch val := val.(type) {
+	case types.Int:
+		return Priority{whole: int64(val)}, nil
+	case types.Double:
+		return Priority{decimal: float64(val)}, nil
 	}
-	if err != nil || e.exceeded {
-		reason, detail := e.reason(err)
-		return Priority{}, &PriorityError{reason, detail}
-	}
-	if n, ok := val.(types.Int); ok {
-		return Priority{whole: int64(n)}, nil
-	}
-	f := float64(val.(types.Double))
-	if math.IsNaN(f) {
-		return Priority{}, &PriorityError{Failed, "the priority is not a number (NaN)"}
-	}
-	return Priority{decimal: f}, nil
+	return Last, failed
 }
 
-// PriorityError is the error of evaluating a priority.
-type PriorityError struct {
+func (e *evaluation) priority() (ref.Val, *PriorityFailure) {
+	val, reason, detail := e.value(e.set.priority)
+	if f, ok := val.(types.Double); ok && math.IsNaN(float64(f)) {
+		reason, detail = Failed, "the priority is not a number (NaN)"
+	}
+	if reason != Satisfied {
+		return nil, &PriorityFailure{reason, detail}
+	}
+	return val, nil
+}
+
+// PriorityFailure is why a priority cannot be evaluated.
+type PriorityFailure struct {
 	Reason Reason // Missing, TooCostly or Failed
 	Detail string
 }
 
-func (e *PriorityError) Error() string { return "priority: " + e.Detail }
-
 // MarshalText implements encoding.TextMarshaler.
-func (e *PriorityError) MarshalText() ([]byte, error) {
+func (e *PriorityFailure) MarshalText() ([]byte, error) {
 	return []byte(e.Reason.String() + ": " + e.Detail), nil
 }

@@ -122,7 +122,7 @@ func TestTooCostly(t *testing.T) {
 	c.rule(spec.Rule{Name: "hidden", Require: "variables.far || true", Enforce: spec.EnforceAudit}, "")
 	c.rule(spec.Rule{Name: "hidden-too", Require: "variables.far || true", Enforce: spec.EnforceAudit}, "")
 	c.rule(spec.Rule{Name: "cheap", Require: "user.known", Enforce: spec.EnforceAudit}, "")
-	c.set.priority = c.priority("variables.far || true ? 1 : 2")
+	c.set.priority = c.expression(place{"priority", ""}, "variables.far || true ? 1 : 2", "")
 	if len(c.problems) > 0 {
 		t.Fatal(c.problems[0])
 	}
@@ -133,9 +133,8 @@ func TestTooCostly(t *testing.T) {
 	if v.Refusal != want || len(v.Audits) != 2 || v.Audits[0].Reason != TooCostly || v.Audits[1].Reason != TooCostly {
 		t.Errorf("%+v", v)
 	}
-	var failed *PriorityError
-	if _, err := c.set.Priority(in); !errors.As(err, &failed) || failed.Reason != TooCostly {
-		t.Errorf("priority: %v", err)
+	if _, failed := c.set.Priority(in); failed == nil || failed.Reason != TooCostly {
+		t.Errorf("priority: %v", failed)
 	}
 }
 
@@ -288,11 +287,10 @@ func TestPriority(t *testing.T) {
 	if p, err := none.Priority(with(1, 1)); err != nil || p != (Priority{}) || none.priority != nil {
 		t.Errorf("%+v, %v", p, err)
 	}
-	var failed *PriorityError
-	if _, err := level.Priority(&Input{User: shopper.Unknown("x")}); !errors.As(err, &failed) || failed.Reason != Missing || err.Error() != "priority: user.level is missing" {
+	if p, err := level.Priority(&Input{User: shopper.Unknown("x")}); p != Last || err == nil || *err != (PriorityFailure{Missing, "user.level is missing"}) {
 		t.Errorf("%v", err)
 	}
-	if _, err := level.Priority(&Input{User: shopper.Unreadable("x", errors.New("odd"))}); !errors.As(err, &failed) || failed.Reason != Failed {
+	if _, err := level.Priority(&Input{User: shopper.Unreadable("x", errors.New("odd"))}); err == nil || err.Reason != Failed {
 		t.Errorf("%v", err)
 	}
 	if _, err := mustCompile(t, declaration{Priority: "0.0 / (user.score - user.score)"}).Priority(with(1, 1)); err == nil {

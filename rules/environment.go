@@ -21,11 +21,9 @@ const maxNesting = 3
 // newEnvironment returns the CEL environment of a provider's names, with the limits of all expressions.
 // It lacks dyn, which would leave names and types unchecked until an evaluation, and type.
 func newEnvironment(p *provider, options ...cel.EnvOption) (*cel.Env, error) {
-	all := append([]cel.EnvOption{cel.CustomTypeProvider(p)}, options...)
-	for _, n := range p.names {
-		all = append(all, cel.Variable(n.name, n.kind))
-	}
-	environment, err := cel.NewCustomEnv(append(all,
+	environment, err := cel.NewCustomEnv(append([]cel.EnvOption{
+		cel.CustomTypeProvider(p),
+		cel.VariableDecls(p.names...),
 		cel.StdLib(cel.StdLibSubset((&env.LibrarySubset{}).AddExcludedFunctions(env.NewFunction("dyn"), env.NewFunction("type")))),
 		cel.ParserExpressionSizeLimit(MaxExpression),
 		cel.ParserRecursionLimit(50),
@@ -34,7 +32,7 @@ func newEnvironment(p *provider, options ...cel.EnvOption) (*cel.Env, error) {
 		cel.DefaultUTCTimeZone(true),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
 			cel.ValidateComprehensionNestingLimit(maxNesting)),
-	)...)
+	}, options...)...)
 	if err != nil {
 		return nil, fmt.Errorf("set up CEL: %w", err)
 	}

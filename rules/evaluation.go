@@ -8,7 +8,6 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
 
 	"salectl/spec"
@@ -118,30 +117,6 @@ func (e *evaluation) variable(i int) (ref.Val, error) {
 		e.exceeded = e.exceeded || tooCostly(v.err) // again for each expression that uses it
 	}
 	return v.val, v.err
-}
-
-// withinBounds checks the value of a variable against the sizes that the cost estimates assume.
-func withinBounds(v ref.Val) error {
-	switch v := v.(type) {
-	case types.String:
-		if len(v) > MaxText {
-			return fmt.Errorf("has %d bytes, at most %d are allowed", len(v), MaxText)
-		}
-	case types.Bytes:
-		if len(v) > MaxText {
-			return fmt.Errorf("has %d bytes, at most %d are allowed", len(v), MaxText)
-		}
-	case traits.Lister:
-		if size := v.Size().(types.Int); size > MaxList {
-			return fmt.Errorf("has %d elements, at most %d are allowed", size, MaxList)
-		}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			if err := withinBounds(it.Next()); err != nil {
-				return fmt.Errorf("has an element that %w", err)
-			}
-		}
-	}
-	return nil
 }
 
 // evaluate returns the value of an expression. It counts the cost if e.counts is set or the limit

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"errors"
+	"strings"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -30,12 +30,12 @@ type RuleResult struct {
 
 // PriorityResult is the priority of a claim.
 type PriorityResult struct {
-	Expression string         `json:"expression"`
-	Value      string         `json:"value,omitempty"` // in CEL notation; empty if Err is set
-	Err        *PriorityError `json:"error,omitempty"`
-	Values     []NamedValue   `json:"values"`
-	Cost       uint64         `json:"cost"`
-	WorstCost  uint64         `json:"worstCost"`
+	Expression string           `json:"expression"`
+	Value      string           `json:"value,omitempty"` // in CEL notation; empty if Err is set
+	Err        *PriorityFailure `json:"error,omitempty"`
+	Values     []NamedValue     `json:"values"`
+	Cost       uint64           `json:"cost"`
+	WorstCost  uint64           `json:"worstCost"`
 }
 
 // NamedValue is a value that an expression reads, such as user.level.
@@ -66,7 +66,7 @@ func (s *Set) explainRule(in *Input, i int) RuleResult {
 	if ok {
 		f = Finding{Rule: r.Name, Index: i}
 	}
-	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: f, Cost: e.spent, WorstCost: s.worst(r.require)}
+	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: f, Cost: e.spent, WorstCost: r.require.worst}
 	result.Values = e.named(r.require)
 	return result
 }
@@ -75,10 +75,10 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 	e := s.evaluation(in)
 	defer s.release(e)
 	e.counts = true
-	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.worst(s.priority)}
-	if _, err := s.Priority(in); err != nil {
-		p.Err, _ = errors.AsType[*PriorityError](err)
-	} else if val, err := e.evaluate(s.priority); err == nil {
+	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.priority.worst}
+	if val, failed := e.priority(); failed != nil {
+		p.Err = failed
+	} else {
 		p.Value = Show(val)
 	}
 	p.Cost = e.spent
@@ -89,7 +89,6 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 // named returns the values of all names that an expression reads directly or through variables, and
 // then those of the variables.
 func (e *evaluation) named(x *expression) []NamedValue {
-	used := e.set.used(x)
 	values := []NamedValue{}
 	seen := map[string]bool{}
 	read := func(x *expression) {
@@ -100,11 +99,11 @@ func (e *evaluation) named(x *expression) []NamedValue {
 			}
 		}
 	}
-	for _, i := range used {
+	for _, i := range x.uses {
 		read(&e.set.variables[i].expression)
 	}
 	read(x)
-	for _, i := range used {
+	for _, i := range x.uses {
 		val, err := e.variable(i)
 		values = append(values, NamedValue{variablesName + "." + e.set.variables[i].name, shown(val, err)})
 	}
@@ -122,7 +121,9 @@ func (e *evaluation) read(name string) string {
 		}
 		return Show(e.purchases())
 	}
-	return shown(e.set.fields[name].get(e))
+	object, name, _ := strings.Cut(name, ".")
+	f, _ := e.set.provider.find(object, name)
+	return shown(f.get(e))
 }
 
 func shown(val ref.Val, err error) string {

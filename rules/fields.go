@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"cel.dev/cel-go/common/decls"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Names that rules can use, and the CEL types of the objects among them.
+// Names that rules can use. The CEL type of an object has the name of the object.
 const (
 	userName      = "user"
 	claimName     = "claim"
@@ -19,17 +20,13 @@ const (
 	nowName       = "now"
 	variablesName = "variables"
 
-	userType      = "rules.User"
-	claimType     = "rules.Claim"
-	saleType      = "rules.Sale"
-	purchaseType  = "rules.Purchase"
-	variablesType = "rules.Variables"
-
 	fieldID    = "id"
 	fieldKnown = "known"
 )
 
-// purchaseObject is the CEL type of an element of history.
+// purchaseType is the name of the CEL type of an element of history. No expression can write it.
+const purchaseType = "a purchase"
+
 var purchaseObject = types.NewObjectType(purchaseType)
 
 // field is a field of an object that expressions can read. get receives the *evaluation, or the
@@ -50,17 +47,14 @@ func (e *MissingError) Error() string {
 // provider declares names to CEL, and the fields of the objects among them. Variables are added one
 // by one, so that each sees only those before it.
 type provider struct {
-	names   []declared
-	objects map[string][]field // by type
+	types.Provider // of enums, other identifiers and new objects: there are none
+	names          []*decls.VariableDecl
+	objects        map[string][]field // by name, and that of purchaseType
 }
 
-// declared is a name that expressions can use.
-type declared struct {
-	name string
-	kind *types.Type
+func object(name string) *decls.VariableDecl {
+	return decls.NewVariable(name, types.NewObjectType(name))
 }
-
-func object(name, structType string) declared { return declared{name, types.NewObjectType(structType)} }
 
 // newProvider returns the provider of rules.
 func newProvider(s *Schema, history bool) *provider {
@@ -73,19 +67,14 @@ func newProvider(s *Schema, history bool) *provider {
 			return from.(*evaluation).in.User.at(s, i), nil
 		}})
 	}
-	names := []declared{
-		object(userName, userType), object(claimName, claimType), object(saleName, saleType),
-		{nowName, types.TimestampType}, object(variablesName, variablesType),
+	names := []*decls.VariableDecl{
+		object(userName), object(claimName), object(saleName), decls.NewVariable(nowName, types.TimestampType), object(variablesName),
 	}
 	if history {
-		names = append(names, declared{historyName, types.NewListType(purchaseObject)})
+		names = append(names, decls.NewVariable(historyName, types.NewListType(purchaseObject)))
 	}
-	return &provider{names, map[string][]field{
-		userType:      user,
-		claimType:     claimFields,
-		saleType:      saleFields,
-		purchaseType:  purchaseFields,
-		variablesType: nil,
+	return &provider{types.NewEmptyRegistry(), names, map[string][]field{
+		userName: user, claimName: claimFields, saleName: saleFields, purchaseType: purchaseFields, variablesName: nil,
 	}}
 }
 
@@ -123,36 +112,22 @@ func instant(t time.Time) ref.Val {
 	return types.Timestamp{Time: t.UTC()}
 }
 
-// owner returns the name of the object of a type. It is empty for an element of history, which has no
-// name.
-func (p *provider) owner(structType string) string {
-	for _, n := range p.names {
-		if n.kind.Kind() == types.StructKind && n.kind.TypeName() == structType {
-			return n.name
-		}
+// object returns the name of the object of a type. It is empty for any other type, and for an element
+// of history, which has no name.
+func (p *provider) object(of *types.Type) string {
+	name := of.TypeName()
+	if _, ok := p.objects[name]; !ok || name == purchaseType {
+		return ""
 	}
-	return ""
+	return name
 }
 
-func (p *provider) find(structType, name string) (field, bool) {
-	i := slices.IndexFunc(p.objects[structType], func(f field) bool { return f.name == name })
+func (p *provider) find(object, name string) (field, bool) {
+	i := slices.IndexFunc(p.objects[object], func(f field) bool { return f.name == name })
 	if i < 0 {
 		return field{}, false
 	}
-	return p.objects[structType][i], true
-}
-
-// fields returns the fields of user, claim and sale, by names such as user.level.
-func (p *provider) fields() map[string]field {
-	all := map[string]field{}
-	for structType, fields := range p.objects {
-		for _, f := range fields {
-			if owner := p.owner(structType); owner != "" {
-				all[owner+"."+f.name] = f
-			}
-		}
-	}
-	return all
+	return p.objects[object][i], true
 }
 
 // FindStructFieldType implements types.Provider.
@@ -162,7 +137,7 @@ func (p *provider) FindStructFieldType(structType, name string) (*types.FieldTyp
 		return nil, false
 	}
 	// Shared by all evaluations: CEL wraps it each time.
-	missing := &MissingError{Name: p.owner(structType) + "." + name}
+	missing := &MissingError{Name: structType + "." + name}
 	if structType == purchaseType {
 		missing.Name = "the purchase's " + name
 	}
@@ -198,17 +173,6 @@ func (p *provider) FindStructFieldNames(structType string) ([]string, bool) {
 		names = append(names, f.name)
 	}
 	return names, ok
-}
-
-// EnumValue implements types.Provider. There are no enums.
-func (p *provider) EnumValue(name string) ref.Val { return types.NewErr("unknown enum name %q", name) }
-
-// FindIdent implements types.Provider. There are no identifiers.
-func (p *provider) FindIdent(string) (ref.Val, bool) { return nil, false }
-
-// NewValue implements types.Provider. Expressions cannot create objects.
-func (p *provider) NewValue(structType string, _ map[string]ref.Val) ref.Val {
-	return types.NewErr("a %s cannot be made by an expression", structType)
 }
 
 // purchase is an element of history as a CEL value.

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/decls"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -25,23 +25,31 @@ import (
 // types are checked at compilation, as in rules. The cost of an evaluation is limited while it
 // runs, since the size of the JSON is unknown before.
 
-// scope is the set of names that predicates of one kind can use. Its texts are examples of conditions
-// and references.
+// scope is the set of names that predicates of one kind can use. Its texts are the remedies for
+// conditions and references of a wrong type.
 type scope struct {
 	condition, reference string
 	compiler             func() (compiler, error) // made on first use
 }
 
 var (
-	checkScope = newScope(`response.body.state == "paid".`, "response.body.id.",
-		object(responseName, responseType), object(claimName, heldClaimType), object(saleName, heldSaleType))
-	webhookScope = newScope(`event.type == "payment.paid".`, "event.data.id.",
-		declared{eventName, types.DynType}, object(saleName, heldSaleType))
+	checkScope = newScope(`response.body.state == "paid".`, "response.body.id.", object(responseName), object(claimName), object(saleName))
+
+	webhookScope = newScope(`event.type == "payment.paid".`, "event.data.id.", decls.NewVariable(eventName, types.DynType), object(saleName))
 )
 
-func newScope(condition, reference string, names ...declared) *scope {
-	return &scope{condition, reference, sync.OnceValues(func() (compiler, error) {
-		p := &provider{names, inputObjects}
+// Types of conditions, and of references: a text or a whole number. JSON of the payment service has any type.
+var (
+	truths = []*types.Type{types.BoolType, types.DynType}
+	texts  = []*types.Type{types.StringType, types.IntType, types.UintType, types.DynType}
+)
+
+func newScope(condition, reference string, names ...*decls.VariableDecl) *scope {
+	return &scope{"Write a condition, such as " + condition, "Write an expression that is text, such as " + reference, sync.OnceValues(func() (compiler, error) {
+		p := &provider{types.NewEmptyRegistry(), names, map[string][]field{}}
+		for _, n := range names {
+			p.objects[n.Name()] = inputObjects[n.Name()]
+		}
 		// A JSON number is an int or a double, depending on its notation.
 		environment, err := newEnvironment(p, cel.CrossTypeNumericComparisons(true))
 		return compiler{provider: p, env: environment}, err
@@ -71,8 +79,8 @@ func ForPayments(s spec.Sale) (check, webhook *Conditions, err error) {
 		}
 		c.sale = s
 		all := &Conditions{
-			c.condition(of, path+"success", success), c.condition(of, path+"failure", failure),
-			c.reference(of, path+"payment", payment), c.reference(of, path+"claim", claim),
+			c.predicate(path+"success", success, of.condition, truths...), c.predicate(path+"failure", failure, of.condition, truths...),
+			c.predicate(path+"payment", payment, of.reference, texts...), c.predicate(path+"claim", claim, of.reference, texts...),
 		}
 		problems = append(problems, c.problems...)
 		return all
@@ -103,14 +111,10 @@ type PredicateInput struct {
 	Run      int64
 }
 
-// Names and types in payment predicates.
+// Names in payment predicates, beside claim and sale.
 const (
 	responseName = "response"
 	eventName    = "event"
-
-	responseType  = "payments.Response"
-	heldClaimType = "payments.Claim"
-	heldSaleType  = "payments.Sale"
 )
 
 func inputField(name string, kind *types.Type, get func(*PredicateInput) ref.Val) field {
@@ -119,16 +123,16 @@ func inputField(name string, kind *types.Type, get func(*PredicateInput) ref.Val
 
 // inputObjects are the objects of both scopes.
 var inputObjects = map[string][]field{
-	responseType: {
+	responseName: {
 		inputField("status", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Status) }),
 		inputField("body", types.DynType, func(t *PredicateInput) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
 	},
-	heldClaimType: {
+	claimName: {
 		inputField("id", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Claim) }),
 		inputField("user", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.User) }),
 		inputField("quantity", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Quantity) }),
 	},
-	heldSaleType: {
+	saleName: {
 		inputField("name", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Sale) }),
 		inputField("run", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Run) }),
 	},
@@ -148,31 +152,16 @@ func (t *PredicateInput) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (t *PredicateInput) Parent() cel.Activation { return nil }
 
-// condition compiles an expression of type bool.
-func (c *compiler) condition(of *scope, path, text string) *Predicate {
-	return c.predicate(path, text, types.BoolType, "Write a condition, such as "+of.condition)
-}
-
-// reference compiles an expression whose value is a text or a whole number.
-func (c *compiler) reference(of *scope, path, text string) *Predicate {
-	return c.predicate(path, text, types.StringType, "Write an expression that is text, such as "+of.reference,
-		types.IntKind, types.UintKind)
-}
-
-// predicate compiles an expression whose value is of type want, or of one of other kinds. It returns
-// nil after a problem, and for an absent expression.
-func (c *compiler) predicate(path, text string, want *types.Type, remedy string, others ...types.Kind) *Predicate {
+// predicate compiles an expression whose value is of a type in want. It returns nil after a problem, and
+// for an absent expression.
+func (c *compiler) predicate(path, text, remedy string, want ...*types.Type) *Predicate {
 	if text == "" {
 		return nil
 	}
 	at, before := place{path, path}, len(c.problems)
-	checked := c.check(at, text)
+	checked := c.check(at, text, remedy, want...)
 	if checked == nil {
 		c.problems = c.problems[:before+1] // others of a short expression follow from the first
-		return nil
-	}
-	if kind := checked.OutputType(); !kind.IsExactType(want) && !slices.Contains(append(others, types.DynKind), kind.Kind()) {
-		c.refuseAt(at, text, 1, 0, remedy, fmt.Sprintf("this is %s and not %s", article(kind), article(want)))
 		return nil
 	}
 	program, err := c.env.Program(checked, programOptions(MaxCost)...)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"cel.dev/cel-go/common/types"
+
 	"salectl/spec"
 )
 
@@ -20,20 +22,20 @@ func mustJSON(t *testing.T, text string) any {
 
 // condition and reference compile an expression.
 func condition(of *scope) func(text string) (*Predicate, error) {
-	return compiling(of, (*compiler).condition)
+	return compiling(of, of.condition, truths)
 }
 
 func reference(of *scope) func(text string) (*Predicate, error) {
-	return compiling(of, (*compiler).reference)
+	return compiling(of, of.reference, texts)
 }
 
-func compiling(of *scope, compile func(*compiler, *scope, string, string) *Predicate) func(string) (*Predicate, error) {
+func compiling(of *scope, remedy string, want []*types.Type) func(string) (*Predicate, error) {
 	return func(text string) (*Predicate, error) {
 		c, err := of.compiler()
 		if err != nil {
 			return nil, err
 		}
-		p := compile(&c, of, "expression", text)
+		p := c.predicate("expression", text, remedy, want...)
 		return p, spec.Join(c.problems)
 	}
 }

@@ -110,7 +110,7 @@ func (c *compiler) reword(message string, at ast.Expr) (reworded, remedy string)
 		return c.noName(name)
 	case noOverload.MatchString(message):
 		m := noOverload.FindStringSubmatch(message)
-		return c.wrongTypes(m[1], m[2])
+		return wrongTypes(m[1], m[2])
 	case strings.HasPrefix(message, "Syntax error: "):
 		message = strings.TrimPrefix(message, "Syntax error: ")
 		return "this is no CEL: " + syntaxExpecting.ReplaceAllString(message, ""), "Complete the expression or correct it here."
@@ -135,16 +135,14 @@ func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
 	if at != nil && at.Kind() == ast.SelectKind && at.AsSelect().Operand().Kind() == ast.IdentKind {
 		owner = at.AsSelect().Operand().AsIdent()
 	}
-	for t := range c.provider.objects {
-		if c.provider.owner(t) == owner {
-			structType = t
-		}
+	if _, ok := c.provider.objects[owner]; ok {
+		structType = owner
 	}
-	if structType == variablesType && c.isVariable(name) {
+	if structType == variablesName && c.isVariable(name) {
 		return fmt.Sprintf("the variable %q is not known here", name),
 			"Use a variable only after its declaration; if the variable has a problem itself, correct that first."
 	}
-	kind := cmp.Or(map[string]string{userType: "attribute", variablesType: "variable"}[structType], "field")
+	kind := cmp.Or(map[string]string{userName: "attribute", variablesName: "variable"}[structType], "field")
 	message = fmt.Sprintf("%s has no %s %q", owner, kind, name)
 	if known, ok := c.provider.FindStructFieldNames(structType); ok {
 		remedy = oneOf(name, known, kind)
@@ -167,8 +165,9 @@ func oneOf(name string, known []string, kind string) string {
 func (c *compiler) noName(name string) (message, remedy string) {
 	var known []string
 	for _, n := range c.provider.names {
-		known = append(known, n.name)
+		known = append(known, n.Name())
 	}
+	_, attribute := c.provider.find(userName, name)
 	switch first, _, _ := strings.Cut(name, "."); {
 	case name == historyName && c.set != nil:
 		return "history is not declared", "Declare the source of earlier purchases, or do not use history."
@@ -176,7 +175,7 @@ func (c *compiler) noName(name string) (message, remedy string) {
 		return "dyn is not supported", "Convert with int(), double() or string()."
 	case c.isVariable(name):
 		return fmt.Sprintf("%q is not known", name), fmt.Sprintf("Write variables.%s.", name)
-	case c.provider.has(userType, name):
+	case attribute:
 		return fmt.Sprintf("%q is not known", name), fmt.Sprintf("Write user.%s.", name)
 	default:
 		return fmt.Sprintf("%q is not known", name), oneOf(first, known, "name")
@@ -187,16 +186,8 @@ func (c *compiler) isVariable(name string) bool {
 	return slices.ContainsFunc(c.sale.Variables, func(v spec.Variable) bool { return v.Name == name })
 }
 
-func (p *provider) has(structType, name string) bool {
-	_, ok := p.find(structType, name)
-	return ok
-}
-
 // wrongTypes returns the problem of a function or operator with arguments of wrong types.
-func (c *compiler) wrongTypes(function, types string) (message, remedy string) {
-	for structType := range c.provider.objects {
-		types = strings.ReplaceAll(types, structType, cmp.Or(c.provider.owner(structType), "purchase"))
-	}
+func wrongTypes(function, types string) (message, remedy string) {
 	if function == operators.Index {
 		return "[] does not work with " + types, "Index a list by an int."
 	}

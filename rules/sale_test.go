@@ -137,7 +137,7 @@ func TestForSaleProblems(t *testing.T) {
 22:29: rule past, require: history is not declared
 22:81: rule past, messageExpression: + does not work with (int, string)
 24:29: rule endless, require: this is no CEL: mismatched input '<EOF>'
-25:39: priority: a priority is a number, and this is a string
+25:39: priority: this is a string and not an int
 `
 	if got != places {
 		t.Errorf("got%swant%s", got, places)

@@ -13,7 +13,8 @@ type Users interface {
 	// Lookup returns the attributes of each id, in the order of ids, which may contain duplicates.
 	// A user without an entry is Schema.Unknown, and one whose values do not fit the schema is
 	// Schema.Unreadable; neither is an error. An error leaves all of them unknown: the caller
-	// refuses their claims, or tries again. Implementations do not retry beyond ctx.
+	// refuses their claims, or tries again. Implementations do not retry beyond ctx. Without ids,
+	// Lookup only reads what the source keeps in memory as a whole.
 	Lookup(ctx context.Context, ids []string) ([]Attributes, error)
 }
 

@@ -3,7 +3,6 @@ package rules
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -61,38 +60,26 @@ func Show(v Value) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// check returns the fault of a value, or nil.
-func check(v Value) error {
+// withinBounds returns the fault of a value that is larger than cost estimates assume, or nil.
+func withinBounds(v ref.Val) error {
+	size, most, of := 0, MaxText, "bytes"
 	switch v := v.(type) {
 	case types.String:
-		return checkText(string(v))
-	case types.Double:
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return errors.New("is no finite number; leave it out if it is not known")
-		}
-	case types.Timestamp:
-		if y := v.Year(); y < 1 || y > 9999 {
-			return fmt.Errorf("is in the year %d; write one from 1 to 9999", y)
-		}
+		size = len(v)
+	case types.Bytes:
+		size = len(v)
 	case traits.Lister:
-		if size := v.Size().(types.Int); size > MaxList {
-			return fmt.Errorf("has %d elements, at most %d are allowed", size, MaxList)
-		}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			if err := check(it.Next()); err != nil {
+		size, most, of = int(v.Size().(types.Int)), MaxList, "elements"
+	}
+	if size > most {
+		return fmt.Errorf("has %d %s, at most %d are allowed", size, of, most)
+	}
+	if list, ok := v.(traits.Lister); ok {
+		for it := list.Iterator(); it.HasNext() == types.True; {
+			if err := withinBounds(it.Next()); err != nil {
 				return fmt.Errorf("has an element that %w", err)
 			}
 		}
-	}
-	return nil
-}
-
-func checkText(s string) error {
-	switch {
-	case len(s) > MaxText:
-		return fmt.Errorf("has %d bytes, at most %d are allowed", len(s), MaxText)
-	case !utf8.ValidString(s):
-		return errors.New("is not UTF-8; convert it")
 	}
 	return nil
 }
@@ -107,11 +94,14 @@ func ParseValue(kind, text string) (Value, error) {
 	if text == "" {
 		return nil, nil
 	}
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("%s is not UTF-8; convert it", quoted(text))
+	}
 	v, err := parse(kind, text)
 	if err != nil {
 		return nil, err
 	}
-	if err := check(v); err != nil {
+	if err := withinBounds(v); err != nil {
 		return nil, fmt.Errorf("%s %w", quoted(text), err)
 	}
 	return v, nil
@@ -127,7 +117,7 @@ func parse(kind, text string) (Value, error) {
 		return types.Int(n), nil
 	case spec.TypeDouble:
 		f, err := strconv.ParseFloat(text, 64)
-		if err != nil || strings.ContainsAny(text, "xX_pP") {
+		if err != nil || strings.ContainsAny(text, "xX_pPnN") { // nor hexadecimal, Inf and NaN
 			return nil, fmt.Errorf("%s is no double; write a number such as 0.5", quoted(text))
 		}
 		if f == 0 {
@@ -141,17 +131,17 @@ func parse(kind, text string) (Value, error) {
 		return types.Bool(text == "true"), nil
 	case spec.TypeTimestamp:
 		at, err := spec.ParseTime(text)
-		if err != nil {
+		if at = at.UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
 			return nil, fmt.Errorf("%s is no timestamp; write one such as 2026-11-21T07:00:00Z", quoted(text))
 		}
-		return types.Timestamp{Time: at.UTC()}, nil
+		return types.Timestamp{Time: at}, nil
 	case spec.TypeStrings:
 		return listOf(strings.Split(text, ListSeparator)), nil
 	}
 	return types.String(text), nil
 }
 
-// jsonValue converts a value that parseJSON decoded, with numbers as written. Errors name the value and the remedy.
+// jsonValue converts a value that parseJSON decoded from UTF-8, with numbers as written. Errors name the value.
 func jsonValue(kind string, from any) (v Value, err error) {
 	switch val := from.(type) {
 	case nil:
@@ -185,7 +175,7 @@ func jsonValue(kind string, from any) (v Value, err error) {
 	if v == nil {
 		err = fmt.Errorf("is no %s in JSON", kind)
 	} else {
-		err = check(v)
+		err = withinBounds(v)
 	}
 	if err != nil {
 		written, _ := json.Marshal(from)

@@ -94,7 +94,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	}
 	opening.Go(func() { s.keep(serving) }) // ended first: until then it may start checkers and executors
 	opening.Go(func() { s.open(serving); close(opened) })
-	checkers.Go(func() { access.Watch(serving, s.HTTP.Log, clock.System(), s.reloaded()...) })
+	checkers.Go(func() { access.Watch(serving, s.HTTP.Log, clock.System(), s.HTTP.Tokens, s.HTTP.Certificates) })
 	// Without a sale there is nothing to answer.
 	go func() { executors.Wait(); stop() }()
 	var adminErr error
@@ -149,17 +149,6 @@ func (s *Server) named() {
 		s.HTTP.Log.Warn("the certificate does not name the advertised host of this process, so other processes will refuse it",
 			"address", s.HTTP.Address, "why", err, "remedy", "get a certificate that names the host, or use --advertise with a host that the certificate names")
 	}
-}
-
-// reloaded returns the files that are reread while the server runs.
-func (s *Server) reloaded() (all []access.Reloaded) {
-	if s.HTTP.Tokens != nil {
-		all = append(all, s.HTTP.Tokens)
-	}
-	if s.HTTP.Certificates != nil {
-		all = append(all, s.HTTP.Certificates)
-	}
-	return all
 }
 
 // openWithin bounds the wait of early requests until the process knows who can answer them.

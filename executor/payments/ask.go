@@ -63,10 +63,10 @@ func newClient() *http.Client {
 	}}
 }
 
-// request returns the query about a claim.
-func (c *check) request(ctx context.Context, h executor.Hold) (*http.Request, error) {
-	claim := h.ID.String()
-	address := c.Address(spec.CheckedClaim{Claim: claim, User: h.User, Sale: c.sale.Name, Run: c.sale.Run})
+// Request returns the request to the service.
+func (a *Attempt) Request(ctx context.Context) (*http.Request, error) {
+	c, claim := a.check, a.hold.ID.String()
+	address := c.Address(spec.CheckedClaim{Claim: claim, User: a.hold.User, Sale: c.sale.Name, Run: c.sale.Run})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
@@ -80,9 +80,9 @@ func (c *check) request(ctx context.Context, h executor.Hold) (*http.Request, er
 	return r, nil
 }
 
-// replied interprets a response, or the error in its place, for a claim. It returns an error with
+// read interprets a response, or the error in its place, for a claim. It returns an error with
 // every result other than success, failure and pending.
-func (c *check) replied(response *http.Response, err error, h executor.Hold) (result, Event, error) {
+func (c *check) read(response *http.Response, err error, h executor.Hold) (result, Event, error) {
 	if err != nil {
 		return kindOf(err), Event{}, plain(err)
 	}
@@ -97,13 +97,8 @@ func (c *check) replied(response *http.Response, err error, h executor.Hold) (re
 	case len(body) > maxBody:
 		return tooLarge, Event{}, fmt.Errorf("its answer has more than %d KiB", maxBody>>10)
 	}
-	return c.read(response.StatusCode, body, h)
-}
-
-// read interprets the body of an answer.
-func (c *check) read(status int, body []byte, h executor.Hold) (result, Event, error) {
 	in := &rules.PredicateInput{
-		Status: int64(status), Claim: h.ID.String(), User: h.User, Quantity: int64(len(h.Units)), Sale: c.sale.Name, Run: c.sale.Run,
+		Status: int64(response.StatusCode), Claim: h.ID.String(), User: h.User, Quantity: int64(len(h.Units)), Sale: c.sale.Name, Run: c.sale.Run,
 	}
 	var noJSON error
 	if in.Body, noJSON = rules.ParseJSON(body); noJSON != nil {
@@ -111,7 +106,7 @@ func (c *check) read(status int, body []byte, h executor.Hold) (result, Event, e
 	}
 	v, err := c.decide(in, checkWho)
 	if err != nil {
-		return unreadable, Event{}, fmt.Errorf("its answer with status %d cannot be read: %w", status, cmp.Or(noJSON, err))
+		return unreadable, Event{}, fmt.Errorf("its answer with status %d cannot be read: %w", response.StatusCode, cmp.Or(noJSON, err))
 	}
 	return map[api.How]result{api.Confirm: success, api.Cancel: failure, "": pending}[v.How], v, nil
 }

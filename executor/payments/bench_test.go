@@ -1,7 +1,10 @@
 package payments
 
 import (
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,9 +41,9 @@ func BenchmarkRead(b *testing.B) {
 		b.Fatal(err)
 	}
 	h := held(1, time.Hour, time.Hour)
-	body := []byte(`{"id":"pay-1-0-1","claim":"0-1-1","state":"pending","amount":1990,"currency":"EUR","created":"2026-11-11T12:00:00Z"}`)
+	body := `{"id":"pay-1-0-1","claim":"0-1-1","state":"pending","amount":1990,"currency":"EUR","created":"2026-11-11T12:00:00Z"}`
 	for b.Loop() {
-		if r, _, err := c.read(200, body, h); r != pending {
+		if r, _, err := c.read(&http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil, h); r != pending {
 			b.Fatal(r, err)
 		}
 	}

@@ -28,10 +28,9 @@ type Config struct {
 type Checker struct {
 	cfg      Config
 	client   *http.Client
-	attempts chan *Attempt // completed
+	attempts chan *Attempt // completed; it has room for all
 
 	// The following fields belong to Run.
-	stopped <-chan struct{}
 	serving context.Context // context of the requests under way; canceled when the machine begins a new era
 	forget  context.CancelFunc
 	running sync.WaitGroup
@@ -46,7 +45,7 @@ func NewChecker(cfg Config) *Checker {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	return &Checker{cfg: cfg, client: newClient(), attempts: make(chan *Attempt), machine: NewMachine(cfg.Sale, cfg.Env, cfg.Logger, nil)}
+	return &Checker{cfg: cfg, client: newClient(), attempts: make(chan *Attempt, maxAsks), machine: NewMachine(cfg.Sale, cfg.Env, cfg.Logger, nil)}
 }
 
 // Health returns the health of the checks.
@@ -62,7 +61,6 @@ func (c *Checker) Health() api.PaymentCheck {
 func (c *Checker) Run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
 	defer c.running.Wait()
-	c.stopped = ctx.Done()
 	c.serving, c.forget = context.WithCancel(ctx)
 	defer func() { c.forget() }()
 	timer := time.NewTimer(0)
@@ -104,7 +102,14 @@ func (c *Checker) next(ctx context.Context, made *Attempt) time.Duration {
 func (c *Checker) attempt(ctx context.Context, a *Attempt) {
 	if a.Asks() {
 		began := c.cfg.Clock().Mono
-		c.ask(ctx, a)
+		asking, cancel := context.WithTimeout(ctx, a.Timeout())
+		r, err := a.Request(asking)
+		var response *http.Response
+		if err == nil {
+			response, err = c.client.Do(r)
+		}
+		a.Replied(response, err)
+		cancel()
 		if ctx.Err() == nil {
 			a.Observe(c.cfg.Clock().Mono - began)
 		}
@@ -114,20 +119,5 @@ func (c *Checker) attempt(ctx context.Context, a *Attempt) {
 		a.Settled(c.cfg.Sale.Do(settling, executor.Request{Settle: &x}))
 		cancel()
 	}
-	select {
-	case c.attempts <- a:
-	case <-c.stopped: // the next process that serves repeats it
-	}
-}
-
-// ask makes the request of an attempt.
-func (c *Checker) ask(ctx context.Context, a *Attempt) {
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout())
-	defer cancel()
-	r, err := a.Request(ctx)
-	if err != nil {
-		a.Replied(nil, err)
-		return
-	}
-	a.Replied(c.client.Do(r))
+	c.attempts <- a // when Run has ended, the next process that serves repeats it
 }

@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"context"
 	"log/slog"
 	mrand "math/rand/v2"
 	"net/http"
@@ -199,21 +198,19 @@ func (m *Machine) start(now clock.Now) (all []*Attempt) {
 // Asks reports whether the service must be queried: its verdict is not known yet.
 func (a *Attempt) Asks() bool { return a.verdict.How == "" }
 
-// Request returns the request to the service.
-func (a *Attempt) Request(ctx context.Context) (*http.Request, error) {
-	return a.check.request(ctx, a.hold)
-}
-
 // Timeout returns the timeout of the request.
 func (a *Attempt) Timeout() time.Duration { return time.Duration(a.check.Timeout) }
 
 // Replied receives the result of the request, as returned by http.Client.Do.
 func (a *Attempt) Replied(response *http.Response, err error) {
-	a.result, a.verdict, a.err = a.check.replied(response, err, a.hold)
+	a.result, a.verdict, a.err = a.check.read(response, err, a.hold)
 }
 
 // Observe records the result and the duration of the request in the metrics.
-func (a *Attempt) Observe(took time.Duration) { a.metrics.asked(a.result, took) }
+func (a *Attempt) Observe(took time.Duration) {
+	a.metrics.checks.WithLabelValues(string(a.result)).Inc()
+	a.metrics.seconds.Observe(took.Seconds())
+}
 
 // Settlement returns the settlement of the claim that the verdict requires. It reports false if
 // there is none.
@@ -225,7 +222,11 @@ func (a *Attempt) Settlement() (executor.Settlement, bool) {
 // Settled receives the sale's answer to the settlement.
 func (a *Attempt) Settled(answer executor.Answer) {
 	a.settled = answer
-	a.metrics.settled(a.verdict.How, answer)
+	outcome := answer.Outcome
+	if answer.Replayed {
+		outcome = api.Replayed
+	}
+	a.metrics.settlements.WithLabelValues(string(a.verdict.How), string(outcome)).Inc()
 }
 
 // Took completes an attempt.

@@ -4,9 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"salectl/api"
-	"salectl/executor"
 )
 
 // metrics are the counters of a machine.
@@ -37,19 +34,6 @@ func newMetrics(name string) *metrics {
 		m.checks.WithLabelValues(string(r))
 	}
 	return m
-}
-
-func (m *metrics) asked(r result, took time.Duration) {
-	m.checks.WithLabelValues(string(r)).Inc()
-	m.seconds.Observe(took.Seconds())
-}
-
-func (m *metrics) settled(how api.How, a executor.Answer) {
-	outcome := a.Outcome
-	if a.Replayed {
-		outcome = api.Replayed
-	}
-	m.settlements.WithLabelValues(string(how), string(outcome)).Inc()
 }
 
 // Collectors returns the machine's counters. Register them once.

@@ -123,16 +123,13 @@ func (w *Webhook) current() (*webhook, error) {
 
 // verify returns a *Rejection if a message lacks a valid signature or its time is out of tolerance.
 func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
-	values := make(map[string]string)
 	for _, name := range []string{headerID, headerTimestamp, headerSignature} {
-		found := header.Values(name)
-		if len(found) != 1 || found[0] == "" {
+		if len(header.Values(name)) != 1 || header.Get(name) == "" {
 			return &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s: must be given once; a message has the headers %s, %s and %s",
 				name, headerID, headerTimestamp, headerSignature)}
 		}
-		values[name] = found[0]
 	}
-	seconds, err := strconv.ParseInt(values[headerTimestamp], 10, 64)
+	seconds, err := strconv.ParseInt(header.Get(headerTimestamp), 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {
 		return &Rejection{Status: http.StatusBadRequest, Detail: headerTimestamp + ": must be a time in whole seconds since 1970"}
 	}
@@ -145,7 +142,7 @@ func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
 			"send the message again under a new time, and compare the clocks",
 			headerTimestamp, time.Unix(seconds, 0).UTC().Format(time.RFC3339), off.Abs().Round(time.Second), is, Tolerance)}
 	}
-	if !w.signed(values, body) {
+	if !w.signed(header, body) {
 		return &Rejection{Status: http.StatusForbidden, Detail: headerSignature + ": no signature is by a key that this server has; " +
 			"if the key has changed, add the new one to this server's before the sender uses it"}
 	}
@@ -153,16 +150,16 @@ func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
 }
 
 // signed reports whether one of the message's signatures was made with one of the keys.
-func (w *webhook) signed(values map[string]string, body []byte) bool {
+func (w *webhook) signed(header http.Header, body []byte) bool {
 	var sums [][]byte
 	for _, key := range w.keys {
 		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(values[headerID] + "." + values[headerTimestamp] + "."))
+		mac.Write([]byte(header.Get(headerID) + "." + header.Get(headerTimestamp) + "."))
 		mac.Write(body)
 		sums = append(sums, mac.Sum(nil))
 	}
 	good := false
-	for _, signature := range strings.Fields(values[headerSignature]) {
+	for _, signature := range strings.Fields(header.Get(headerSignature)) {
 		encoded, is := strings.CutPrefix(signature, "v1,")
 		sum, err := base64.StdEncoding.DecodeString(encoded)
 		if !is || err != nil {

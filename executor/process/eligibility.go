@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -19,8 +18,9 @@ import (
 	"salectl/spec"
 )
 
-// OpenUsers opens the attributes of users that the rules of a declaration read, by the schema of its
-// rule set. The caller closes them. OpenUsers may take as long as a file takes to be read.
+// OpenUsers returns the attributes of users that the rules of a declaration read, by the schema of its
+// rule set. It reads nothing and connects to nothing; a lookup without ids reads files ahead. The caller
+// closes the users.
 type OpenUsers func(declared spec.Sale, schema *rules.Schema) (users rules.Users, close func() error, err error)
 
 // eligibility decides by the rules of one generation who may claim. It is safe for
@@ -39,15 +39,35 @@ type eligibility struct {
 	problem atomic.Pointer[status.Problem] // of the last decision; nil: it was taken
 }
 
+// userSource is the source of a sale's users.
+type userSource struct {
+	rules.Users
+	close func() error // nil: there is nothing to close
+	err   error        // why there are no Users
+}
+
+// freshUsers are users of whom some are known without a read.
+type freshUsers interface {
+	Fresh(id string) (rules.Attributes, bool)
+}
+
 // newEligibility returns the rules that a generation declares, by the hash of their set. It shares the users
-// of before, which may be open, if both generations declare the same sources.
+// of before if both generations declare the same sources.
 func newEligibility(d spec.Sale, hash string, open OpenUsers, before *eligibility, counts func(rule, result string)) *eligibility {
 	e := &eligibility{
-		hash: hash, sale: &d, users: &userSource{declared: d, open: open}, counts: counts,
+		hash: hash, sale: &d, users: &userSource{}, counts: counts,
 		compile: sync.OnceValues(func() (*rules.Set, error) { return compileRules(d, hash) }),
 	}
-	if before != nil && reflect.DeepEqual(before.users.declared.Users, d.Users) && reflect.DeepEqual(before.users.declared.History, d.History) {
+	schema := rules.SchemaFor(d)
+	switch {
+	case before != nil && reflect.DeepEqual(before.sale.Users, d.Users) && reflect.DeepEqual(before.sale.History, d.History):
 		e.users = before.users
+	case d.Users == nil && d.History == nil:
+		e.users.Users = rules.UnknownUsers(schema)
+	case open == nil:
+		e.users.err = errors.New("this process has no source of users")
+	default:
+		e.users.Users, e.users.close, e.users.err = open(d, schema)
 	}
 	return e
 }
@@ -66,23 +86,23 @@ func compileRules(d spec.Sale, applied string) (*rules.Set, error) {
 	return set, nil
 }
 
-// PrepareRules compiles the rules of the newest generation and opens what they read, so that no request
-// waits for it. It may take as long as a file takes to be read, and is safe for concurrent use.
-func (m *Machine) PrepareRules() {
+// PrepareRules compiles the rules of the newest generation and reads the files of its users, so that no
+// request waits for it. It is safe for concurrent use.
+func (m *Machine) PrepareRules(ctx context.Context) {
 	t := m.serving.Load()
 	if t == nil {
 		return
 	}
-	e, now := t.eligibility.Load(), m.clock()
+	e := t.eligibility.Load()
 	if e == nil {
 		return
 	}
 	_, err := e.compile()
 	if err == nil {
-		_, err = e.users.opened(now)
+		_, err = e.users.lookup(ctx)
 	}
 	if err != nil {
-		e.fail(now, err)
+		e.fail(m.clock(), err)
 	}
 }
 
@@ -95,88 +115,25 @@ func (e *eligibility) fail(now clock.Now, err error) {
 	e.problem.Store(p)
 }
 
-// userSource is where a sale's users are found, opened when it is first used.
-type userSource struct {
-	declared spec.Sale
-	open     OpenUsers
-
-	ready atomic.Pointer[openUsers]
-	ended atomic.Bool // nothing is to be open any more
-
-	mu    sync.Mutex // guards what follows, and is held while it is opened
-	tried time.Duration
-	err   error
-}
-
-// freshUsers are users of whom some are known without a read.
-type freshUsers interface {
-	Fresh(id string) (rules.Attributes, bool)
-}
-
-type openUsers struct {
-	rules.Users
-	close func() error
-}
-
-// openAgainAfter is how long after what could not be opened is tried again.
-const openAgainAfter = time.Second
-
-// opened returns the users, nil if nothing is known of any but their ids.
-func (s *userSource) opened(now clock.Now) (*openUsers, error) {
-	if s.declared.Users == nil && s.declared.History == nil {
-		return nil, nil
+// fresh returns a user who is known without a read.
+func (s *userSource) fresh(id string) (user rules.Attributes, ok bool) {
+	if known, is := s.Users.(freshUsers); is {
+		return known.Fresh(id)
 	}
-	if u := s.ready.Load(); u != nil {
-		return u, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch u := s.ready.Load(); {
-	case u != nil:
-		return u, nil
-	case s.open == nil:
-		return nil, errors.New("this process has no source of users")
-	case s.err != nil && now.Mono < s.tried+openAgainAfter:
+	return user, false
+}
+
+// lookup returns the users with ids.
+func (s *userSource) lookup(ctx context.Context, ids ...string) ([]rules.Attributes, error) {
+	if s.err != nil {
 		return nil, s.err
 	}
-	u := new(openUsers)
-	s.tried = now.Mono
-	if u.Users, u.close, s.err = s.open(s.declared, rules.SchemaFor(s.declared)); s.err != nil {
-		return nil, s.err
-	}
-	s.ready.Store(u)
-	if s.ended.Load() { // meanwhile
-		return nil, errors.Join(errors.New("this process no longer serves the sale"), s.end())
-	}
-	return u, nil
-}
-
-// end closes what was opened. It does not wait for a call of opened.
-func (s *userSource) end() error {
-	s.ended.Store(true)
-	if u := s.ready.Swap(nil); u != nil {
-		return u.close()
-	}
-	return nil
-}
-
-// blocks reports whether a user's attributes have to be read.
-func (s *userSource) blocks(id string) bool {
-	if s.declared.Users == nil && s.declared.History == nil {
-		return false
-	}
-	if u := s.ready.Load(); u != nil {
-		if known, ok := u.Users.(freshUsers); ok {
-			_, ok = known.Fresh(id)
-			return !ok
-		}
-	}
-	return true
+	return s.Lookup(ctx, ids)
 }
 
 // decide returns how the rules admit a request; nil: they do not, and the answer to it.
 func (e *eligibility) decide(ctx context.Context, now clock.Now, r *request.Request) (*request.Admittance, request.Answer) {
-	set, user, err := e.lookup(ctx, now, r.User)
+	set, user, err := e.lookup(ctx, r.User)
 	if err != nil {
 		e.count("", "not_checked")
 		e.fail(now, err)
@@ -200,35 +157,22 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r *request.Requ
 	by := &request.Admittance{Ruling: ledger.Ruling{Rules: e.hash}}
 	digest := user.Digest()
 	copy(by.Ruling.Attributes[:], digest[:])
-	if by.Priority, err = set.Priority(&in); err != nil {
-		reason := rules.Failed
-		if p, ok := errors.AsType[*rules.PriorityError](err); ok {
-			reason = p.Reason
-		}
-		e.count("", "priority_"+reason.String())
-		by.Priority = rules.Last
+	var failed *rules.PriorityFailure
+	if by.Priority, failed = set.Priority(&in); failed != nil {
+		e.count("", "priority_"+failed.Reason.String())
 	}
 	return by, request.Answer{}
 }
 
 // lookup returns the rules, and the attributes of a user.
-func (e *eligibility) lookup(ctx context.Context, now clock.Now, id string) (set *rules.Set, user rules.Attributes, err error) {
+func (e *eligibility) lookup(ctx context.Context, id string) (set *rules.Set, user rules.Attributes, err error) {
 	if set, err = e.compile(); err != nil {
 		return nil, user, err
 	}
-	users, err := e.users.opened(now)
-	switch {
-	case err != nil:
-		return nil, user, err
-	case users == nil:
-		return set, set.Schema().Unknown(id), nil
+	if user, ok := e.users.fresh(id); ok {
+		return set, user, nil
 	}
-	if known, ok := users.Users.(freshUsers); ok {
-		if user, ok := known.Fresh(id); ok {
-			return set, user, nil
-		}
-	}
-	all, err := users.Lookup(ctx, []string{id})
+	all, err := e.users.lookup(ctx, id)
 	if err != nil {
 		return nil, user, err
 	}

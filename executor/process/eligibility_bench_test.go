@@ -47,9 +47,7 @@ func BenchmarkRules(b *testing.B) {
 		b.Fatal(err)
 	}
 	e := &eligibility{hash: string(hash[:]), sale: &sale, compile: func() (*rules.Set, error) { return compiled, nil },
-		users: &userSource{declared: sale, open: func(spec.Sale, *rules.Schema) (rules.Users, func() error, error) {
-			return cache, func() error { return nil }, nil
-		}}}
+		users: &userSource{Users: cache}}
 	now := clock.System()
 	users := make([]string, 1<<12)
 	for i := range users {

@@ -220,21 +220,29 @@ func TestUsersUnreadable(t *testing.T) {
 	}
 }
 
-// What cannot be opened is tried again, and not at every request.
+// Users that cannot be opened admit nobody, until a generation names others.
 func TestUsersNotOpened(t *testing.T) {
 	w := newRuledWorld(t, 3)
 	w.openErr = errors.New("no file")
 	w.declare(levels("user.level > 0"))
 	w.serve()
-	for range 3 {
-		w.want(w.claim("ann", "1"), "not_checked")
-	}
-	if w.opened != 1 {
-		t.Errorf("opened %d times within a second", w.opened)
+	w.want(w.claim("ann", "1"), "not_checked")
+	if why := w.s.p.RulesProblem(); why != "no file" {
+		t.Error(why)
 	}
 	w.openErr = nil
-	w.pass(process.OpenAgainAfter)
-	w.want(w.claim("ann", "1"), "sold")
+	w.declare(levels("user.level > 1"))
+	w.pass(3 * time.Second)
+	w.want(w.claim("bob", "1"), "not_checked")
+	w.declare(func(s *spec.Sale) {
+		levels("user.level > 1")(s)
+		s.Users.Fresh = spec.Duration(time.Hour)
+	})
+	w.pass(3 * time.Second)
+	w.want(w.claim("bob", "1"), "sold")
+	if w.opened != 2 {
+		t.Errorf("opened %d times", w.opened)
+	}
 }
 
 // A rule set that is not the one that was applied lets nobody in.

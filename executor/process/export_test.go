@@ -10,7 +10,6 @@ import (
 // What tests outside of the package see of it.
 
 const (
-	OpenAgainAfter = openAgainAfter
 	HoldsAtOnce    = holdsAtOnce
 	NotRead        = notRead
 	UnreachedAfter = unreachedAfter

@@ -45,7 +45,11 @@ func (m *Machine) Blocks(r *request.Request) bool {
 		return true
 	}
 	e := t.eligibility.Load()
-	return e != nil && e.users.blocks(r.User)
+	if e == nil {
+		return false
+	}
+	_, known := e.users.fresh(r.User)
+	return !known
 }
 
 // Drained returns a channel that is closed when the ledger has the units of a shard's list that a query

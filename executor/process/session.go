@@ -286,7 +286,9 @@ func (t *session) release(a request.Answer) {
 		r.Close(a)
 	}
 	for _, u := range t.users {
-		u.end()
+		if u.close != nil {
+			u.close()
+		}
 	}
 }
 

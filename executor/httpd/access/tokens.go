@@ -2,6 +2,7 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -152,7 +153,7 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 			continue
 		}
 		text, words, _ := strings.Cut(line, " ")
-		rights, known := parseRights(words)
+		rights := parseRights(words)
 		switch {
 		case len(text) > maxToken:
 			return nil, fmt.Errorf("%w: the token in line %d of %s has more than %d bytes", ErrBadToken, number, path, maxToken)
@@ -163,7 +164,7 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 				ErrBadToken, number, path, len(text), leastToken)
 		case at[text] > 0:
 			return nil, fmt.Errorf("%w: line %d of %s has the token of line %d again", ErrBadToken, number, path, at[text])
-		case !known:
+		case rights == 0:
 			return nil, fmt.Errorf("%w: after the token in line %d of %s only its rights may follow: claim, confirm, follow or operate", ErrBadToken, number, path)
 		}
 		at[text] = number
@@ -178,20 +179,15 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 	return set, nil
 }
 
-// parseRights returns the rights after a token, or all if there are none. It reports false if one
-// is unknown.
-func parseRights(words string) (rights Rights, known bool) {
+// parseRights returns the rights after a token: all if there is no word, and none if one is unknown.
+func parseRights(words string) (rights Rights) {
 	for word := range strings.FieldsSeq(words) {
-		right, known := rightsByWord[word]
-		if !known {
-			return 0, false
+		if rightsByWord[word] == 0 {
+			return 0
 		}
-		rights |= right
+		rights |= rightsByWord[word]
 	}
-	if rights == 0 {
-		return AllRights, true
-	}
-	return rights, true
+	return cmp.Or(rights, AllRights)
 }
 
 // rights returns the rights of the token with a digest. It compares all digests, so that its

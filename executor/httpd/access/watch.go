@@ -2,33 +2,28 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"salectl/backends/clock"
 )
 
-// Reloaded is a value read from files that may change while a server runs.
-type Reloaded interface {
-	// Reload reads the files again. If they are unusable it returns an error, and the previous
-	// content remains in force.
-	Reload() (changed bool, err error)
-	String() string // returns the names of the files
-}
-
 // reloadEvery is the interval of reloads. Files are small, and a change may leave their
 // modification times equal.
 const reloadEvery = time.Second
 
-// Watch reloads files every second until ctx ends. It logs changes, errors, and expiring certificates.
-func Watch(ctx context.Context, log *slog.Logger, now clock.Clock, all ...Reloaded) {
-	logged, warned := make([]string, len(all)), ""
+// Watch reloads tokens and certificates, which may be nil, every second until ctx ends. It logs changes,
+// errors, and expiring certificates.
+func Watch(ctx context.Context, log *slog.Logger, now clock.Clock, tokens *Tokens, certs *Certificates) {
+	var badTokens, badCerts, warned string // last logged
 	for {
-		for i, r := range all {
-			logged[i] = reloadFile(log, r, logged[i])
-			if c, ok := r.(*Certificates); ok {
-				warned = warn(log, c, now().Wall, warned)
-			}
+		if tokens != nil {
+			badTokens = reload(log, tokens, badTokens)
+		}
+		if certs != nil {
+			badCerts = reload(log, certs, badCerts)
+			warned = warn(log, certs, now().Wall, warned)
 		}
 		select {
 		case <-time.After(reloadEvery):
@@ -47,17 +42,20 @@ func warn(log *slog.Logger, c *Certificates, now time.Time, last string) string 
 	return warning
 }
 
-// reloadFile reloads files, logs an error unless it equals the last one, and returns it.
-func reloadFile(log *slog.Logger, r Reloaded, last string) string {
-	changed, err := r.Reload()
+// reload reads files again. It logs an error unless it equals the last one, and returns it.
+func reload(log *slog.Logger, files interface {
+	fmt.Stringer
+	Reload() (changed bool, err error)
+}, last string) string {
+	changed, err := files.Reload()
 	switch {
 	case err != nil && err.Error() != last:
-		log.Error("a file is unusable; its earlier content stays in use", "file", r.String(), "why", err)
+		log.Error("a file is unusable; its earlier content stays in use", "file", files.String(), "why", err)
 		return err.Error()
 	case err != nil:
 		return last
 	case changed:
-		log.Info("a file has changed and was read again", "file", r.String())
+		log.Info("a file has changed and was read again", "file", files.String())
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ func TestReloadLogs(t *testing.T) {
 	} {
 		httpdtest.WriteFile(t, tokens.path, c.content)
 		out.Reset()
-		said = reloadFile(log, tokens, said)
+		said = reload(log, tokens, said)
 		if got := out.String(); !strings.Contains(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%q: logged is %q, want %q", c.content, got, c.want)
 		}
