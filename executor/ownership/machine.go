@@ -69,6 +69,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/spec"
 )
 
@@ -335,8 +336,8 @@ func (m *Machine) ShardEnded(now clock.Now, i int) {
 // Rights returns the current rights to a shard.
 func (m *Machine) Rights(i int) shard.Rights { return m.handover.rights(i) }
 
-// Reach returns the processes that this one reaches.
-func (m *Machine) Reach(now clock.Now) Reach { return m.peers.reach(now) }
+// PeerProblems returns the peers that this process does not reach, and whether it is isolated.
+func (m *Machine) PeerProblems(now clock.Now) []status.Problem { return m.peers.problems(now) }
 
 // Route is the owner of a shard and its address.
 type Route struct {

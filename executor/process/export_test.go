@@ -13,14 +13,12 @@ const (
 	OpenAgainAfter = openAgainAfter
 	HoldsAtOnce    = holdsAtOnce
 	NotRead        = notRead
-	UnreachedAfter = unreachedAfter
 )
 
 var (
 	Check        = check
 	CompileRules = compileRules
 	NodeProblems = nodeProblems
-	PeerProblems = peerProblems
 )
 
 // KeepsOut reports whether a shard that stalls refuses claims.

@@ -19,10 +19,6 @@ import (
 // is none.
 const downAfter = 2
 
-// unreachedAfter is how long a process that the lock nodes list is not reached until it is a problem.
-// They list one that was killed for a ttl, and none that has ended.
-const unreachedAfter = 2 * time.Second
-
 // unreadAfter is how long ago the last good read of the sale's log is until it is a problem.
 const unreadAfter = 2 * time.Second
 
@@ -40,21 +36,6 @@ func nodeProblems(nodes []ownership.NodeStatus) (all []status.Problem) {
 			why := "it is ahead by " + n.Ahead.Round(time.Millisecond).String()
 			all = append(all, status.Problem{Kind: status.NodeClock, Where: n.Name, Why: why})
 		}
-	}
-	return all
-}
-
-// peerProblems returns the processes of the sale that this one does not reach, and whether it is
-// isolated.
-func peerProblems(now clock.Now, r ownership.Reach, address string) (all []status.Problem) {
-	for _, p := range r.Peers {
-		if !p.Up && p.Since != 0 && now.Mono >= p.Since+unreachedAfter {
-			all = append(all, status.Problem{Kind: status.PeerUnreached, Where: p.Address})
-		}
-	}
-	if r.Isolated {
-		why := fmt.Sprintf("it reaches %d of %d others, and the ttl is %v", r.Reached-1, r.Counted-1, r.TTL)
-		all = append(all, status.Problem{Kind: status.Isolated, Where: address, Why: why})
 	}
 	return all
 }
@@ -117,7 +98,7 @@ func (m *Machine) processProblems(now clock.Now) []status.Problem {
 
 // sessionProblems returns the problems of the present session.
 func (m *Machine) sessionProblems(now clock.Now) []status.Problem {
-	all := peerProblems(now, m.Ownership.Reach(now), m.cfg.Address)
+	all := m.Ownership.PeerProblems(now)
 	if idle := m.health.Load().Idle; idle != "" {
 		all = append(all, status.Problem{Kind: status.Idle, Why: idle})
 	}
