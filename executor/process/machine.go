@@ -31,7 +31,6 @@ package process
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"salectl/api"
@@ -135,9 +134,6 @@ func (m *Machine) Advance(now clock.Now, do func(calls.Call)) (Effects, error) {
 		t.followDraw(m.Ownership.Sale())
 		for _, x := range out.Open {
 			done.Opened = append(done.Opened, t.openShard(now, x.Shard, x.Follows, m.Ownership.Sale().Applied(), generationsOf(m.Ownership.Sale(), x.Shard)))
-		}
-		for _, i := range out.Granted {
-			t.granted[i].Store(int64(now.Mono))
 		}
 		for _, x := range out.Rights {
 			t.grantRights(now, x.Shard, x.Rights)
@@ -301,7 +297,3 @@ func (m *Machine) Batchers() []*listengine.Batcher {
 	}
 	return m.session.batchers
 }
-
-// Granted returns when the owner of a shard freed its lease for this process: a monotonic time, or 0.
-// The shell resets it when the shard serves.
-func (m *Machine) Granted(i int) *atomic.Int64 { return &m.session.granted[i] }
