@@ -89,7 +89,7 @@ const (
 
 // begin begins a session in which this process has no shard of n.
 func (h *handover) begin(n int) {
-	h.all, h.keys, h.wake = make([]share, n), nil, 0
+	h.all, h.keys, h.caughtUp, h.wake = make([]share, n), nil, nil, 0
 	for i := range n {
 		h.keys = append(h.keys, spec.LeaseKey(h.uid, i))
 	}
