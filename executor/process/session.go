@@ -98,14 +98,17 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Clock: cfg.Clock, Me: d.me.ID, IDBase: first,
 			MaxQueue: func() int { return int(t.depth.Load()) },
 			Send:     d.links.Forward,
-			OfferLocal: func(now clock.Now, ticket *request.Ticket) api.Outcome {
-				s := t.local(i)
-				if s == nil || !s.May(now) || t.refusesWhileStalled(s.Stalled()) { // it would wait longer there
-					return api.Standby
+			OfferLocal: func(now clock.Now, ticket *request.Ticket) bool {
+				if ticket.Query != nil {
+					a, ok := t.lookup(now, i, ticket.Query)
+					if ok {
+						ticket.Answer = a
+					}
+					return ok
 				}
-				return s.Offer(now, ticket)
+				s := t.local(i) // a stalled shard would have the ticket wait for longer
+				return s != nil && s.May(now) && !t.refusesWhileStalled(s.Stalled()) && s.Offer(now, ticket) == ""
 			},
-			Lookup:  func(now clock.Now, q *request.Query) (request.Answer, bool) { return t.lookup(now, i, q) },
 			Refusal: t.away,
 			Notify:  own.Notify,
 		}))
