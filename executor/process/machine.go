@@ -43,6 +43,7 @@ import (
 	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/shard"
+	"salectl/spec"
 )
 
 // Config configures a Machine, which sets ID. Queue, Sizes, Bounds, Users, Notify, Ruled and Committed may
@@ -176,7 +177,7 @@ func (m *Machine) begin(run *ownership.Run) {
 	m.Ownership.Serve(m.session.totals, m.session.follows)
 	m.broken = make(map[int]brokenLog)
 	m.left.Store(nil)
-	m.sold.Store(nil)
+	m.sold.Store(new(spec.Sale))
 	m.serving.Store(m.session)
 }
 

@@ -57,21 +57,10 @@ func (m *Machine) CompileProblems(now clock.Now) (ofProcess, ofSession []status.
 }
 
 // Publish replaces the problems that Status has, each of one shard at most; nil: they are not known.
-func (m *Machine) Publish(all []status.Problem) {
-	if all == nil {
-		m.problems.Store(nil)
-		return
-	}
-	m.problems.Store(&all)
-}
+func (m *Machine) Publish(all []status.Problem) { m.problems.Store(&all) }
 
 // Problems returns the problems that were published last. It is safe for concurrent use.
-func (m *Machine) Problems() []status.Problem {
-	if all := m.problems.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
+func (m *Machine) Problems() []status.Problem { return *m.problems.Load() }
 
 // processProblems returns the problems that a process has whether or not it serves.
 func (m *Machine) processProblems(now clock.Now) []status.Problem {
