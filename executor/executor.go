@@ -8,7 +8,7 @@
 // # The life of a claim
 //
 // Executor.Do passes a request to process.Admission (request.go), which answers it or queues it on its
-// user's shard. shardLoop makes the calls of the shard, whose package describes the commit. Where the
+// user's shard. runShard makes the calls of the shard, whose package describes the commit. Where the
 // shard is a peer's, the request goes there by a Link, and comes in by Inbound.Serve (link.go).
 //
 // # Goroutines

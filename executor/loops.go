@@ -1,86 +1,69 @@
 package executor
 
 import (
-	"context"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/executor/listengine"
-	"salectl/executor/metrics"
 	"salectl/executor/shard"
 )
 
 // The goroutines of a session: one for each shard, and listengine.MaxCalls for each node
 // that keeps lists.
 
-// shardLoop runs one shard: it makes the shard's calls and passes on the replies.
-type shardLoop struct {
-	*shard.Shard
-	clock   clock.Clock
-	ends    calls.Ends
-	turns   chan struct{} // has a place for each shard that may be loaded at a time
-	stats   *metrics.Shards
-	replies chan func() // has a place for each call that may be under way
-	serves  func()      // is called when the shard is served
-}
-
-// run is the event loop. It returns why the shard has ended, after the last call
-// has returned. ctx bounds the calls; only a halt ends the loop.
-func (l *shardLoop) run(ctx context.Context) error {
+// runShard is the event loop of one shard: it makes the shard's calls and passes on the replies. It returns why the
+// shard has ended, after the last call has returned; only a halt ends it. turns has a place for each shard that may
+// be loaded at a time. granted is when its last owner freed the lease for this process, until the shard serves.
+func (r *runner) runShard(s *shard.Shard, turns chan struct{}, granted *atomic.Int64) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	metrics, replies := r.e.metrics, make(chan func(), 2) // with a place for each call that may be under way
 	var running sync.WaitGroup
 	defer running.Wait()
 	do := func(c calls.Call) {
-		loads := l.Loading()
-		running.Go(func() { l.call(ctx, c, loads) })
+		loads := s.Loading()
+		running.Go(func() {
+			if loads { // the time of the call counts from its turn
+				turns <- struct{}{}
+				defer func() { <-turns }()
+			}
+			began := time.Now()
+			reply := c.Do(r.calls, r.ends)
+			if strings.HasPrefix(c.What, "append ") {
+				metrics.Append.Observe(time.Since(began).Seconds())
+			}
+			replies <- func() { c.Took(r.clock(), reply, nil) }
+		})
 	}
-	for served := false; ; {
-		wake := l.Act(do)
-		if !served && l.Serves() {
-			served = true
-			l.serves()
+	for {
+		wake := s.Act(do)
+		if granted.Load() != 0 && s.Serves() {
+			metrics.Handover.Observe((r.clock().Mono - time.Duration(granted.Swap(0))).Seconds())
 		}
-		l.stats.Add(l.TakeTally())
-		if why, over := l.Ended(); over {
+		metrics.Shards.Add(s.TakeTally())
+		if why, over := s.Ended(); over {
 			return why
 		}
-		timer.Reset(until(wake, l.clock()))
+		timer.Reset(until(wake, r.clock()))
 		select {
-		case <-l.Mail():
-		case take := <-l.replies:
+		case <-s.Mail():
+		case take := <-replies:
 			take()
 			// Let the callers run whom a small commit has answered: they are about to send their next
 			// requests. With 200 callers and 5 shards a commit then has 31 claims instead of 21, and a
 			// sixth more are sold.
-			if n := l.TakeAnsweredCount(); n > 0 && n < largeBatch {
+			if n := s.TakeAnsweredCount(); n > 0 && n < largeBatch {
 				yield()
 			}
 		case <-timer.C:
-			l.Apply(shard.Ticked{})
+			s.Apply(shard.Ticked{})
 		}
 	}
-}
-
-// call makes a call. One that loads the log takes its turn first: its time counts from
-// then.
-func (l *shardLoop) call(ctx context.Context, c calls.Call, loads bool) {
-	if loads {
-		l.turns <- struct{}{}
-		defer func() { <-l.turns }()
-	}
-	began := time.Now()
-	reply := c.Do(ctx, l.ends)
-	if strings.HasPrefix(c.What, "append ") {
-		l.stats.Append.Observe(time.Since(began).Seconds())
-	}
-	l.replies <- func() { c.Took(l.clock(), reply, nil) }
 }
 
 // until returns how long to wait for a wake, which is monotonic, 0 if there is none.
@@ -101,21 +84,21 @@ func yield() {
 }
 
 // grabLoop makes calls of a node until over is closed.
-func grabLoop(ctx context.Context, g *listengine.Batcher, node int, ends calls.Ends, clock clock.Clock, took prometheus.Observer, over <-chan struct{}) {
-	c := new(listengine.Call)
+func (r *runner) grabLoop(g *listengine.Batcher, node int, over <-chan struct{}) {
+	c, took := new(listengine.Call), r.e.metrics.Grab.WithLabelValues(r.e.cfg.Lists[node].Name())
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		asks, wake := g.Next(clock(), c)
+		asks, wake := g.Next(r.clock(), c)
 		if asks {
 			call, began := g.Call(node, c), time.Now()
-			reply := call.Do(ctx, ends)
+			reply := call.Do(r.calls, r.ends)
 			took.Observe(time.Since(began).Seconds())
-			call.Took(clock(), reply, nil)
+			call.Took(r.clock(), reply, nil)
 			yield()
 			continue
 		}
-		timer.Reset(until(wake, clock()))
+		timer.Reset(until(wake, r.clock()))
 		select {
 		case <-g.Mail():
 		case <-timer.C:

@@ -31,29 +31,23 @@ func (e *Executor) Share(ctx context.Context) (api.Share, error) {
 	return e.share(ctx, func(*runner) {})
 }
 
+// share calls do between two events, if the sale is served, and returns the share after that.
 func (e *Executor) share(ctx context.Context, do func(*runner)) (s api.Share, err error) {
-	err = e.operate(ctx, func(r *runner) error {
-		do(r)
-		s = r.Ownership.Share(r.clock())
-		return nil
-	})
-	return s, err
-}
-
-// operate does something between two events, if the sale is served.
-func (e *Executor) operate(ctx context.Context, do func(*runner) error) error {
 	done := make(chan error, 1)
 	called := e.inLoop(ctx, func(r *runner) {
 		if !r.Ownership.Operable() {
 			done <- ErrNotServing
 			return
 		}
-		done <- do(r)
+		do(r)
+		s = r.Ownership.Share(r.clock())
+		done <- nil
 	})
 	if !called {
-		return cmp.Or(context.Cause(ctx), ErrNotServing)
+		return s, cmp.Or(context.Cause(ctx), ErrNotServing)
 	}
-	return <-done
+	err = <-done
+	return s, err
 }
 
 // inLoop has the loop of Run call a function between two events. It returns false if ctx ends before, or the
@@ -75,18 +69,13 @@ const retireEvery = 10 * time.Millisecond
 // returns how many it has left: none, unless ctx has ended or no peer can take them. It calls report
 // with how many there are, at first and then once a second.
 func (e *Executor) Retire(ctx context.Context, report func(left int)) (left int) {
-	type progress struct {
-		left   int
-		takers bool
-	}
-	got, reportedAt := make(chan progress, 1), time.Time{}
+	got, reportedAt := make(chan api.Share, 1), time.Time{}
 	for first := true; ; first = false {
 		called := e.inLoop(ctx, func(r *runner) {
 			if first {
 				r.Ownership.Retire(r.clock())
 			}
-			n, takers := r.Ownership.Retired(r.clock())
-			got <- progress{n, takers}
+			got <- r.Ownership.Share(r.clock())
 		})
 		switch {
 		case ctx.Err() != nil && !called:
@@ -95,7 +84,7 @@ func (e *Executor) Retire(ctx context.Context, report func(left int)) (left int)
 			return 0
 		}
 		s := <-got
-		if left = s.left; left == 0 || !s.takers {
+		if left = s.Shards; left == 0 || !s.HasTakers {
 			return left
 		}
 		if time.Since(reportedAt) >= time.Second {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"salectl/backends/calls"
@@ -39,6 +40,7 @@ type runner struct {
 	over      chan struct{}   // closed when it ends
 	ofSession status.Reporter // of the session's problems
 	turns     chan struct{}   // has a place for each shard that may be loaded at a time
+	granted   []atomic.Int64  // by shard: monotonic time when its owner freed the lease for this process; 0: none has, or it serves
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
@@ -170,6 +172,9 @@ func (r *runner) follow(out process.Effects) {
 	if out.Start != nil {
 		r.start(out.Start)
 	}
+	for _, i := range out.Granted {
+		r.granted[i].Store(int64(r.clock().Mono))
+	}
 	for _, s := range out.Opened {
 		r.open(s)
 	}
@@ -201,29 +206,22 @@ func (r *runner) start(run *ownership.Run) {
 	r.e.payloads.reader.Store(nil)
 	over := make(chan struct{})
 	for i, g := range r.Batchers() {
-		took := r.e.metrics.Grab.WithLabelValues(r.e.cfg.Lists[i].Name())
 		for range listengine.MaxCalls {
-			r.running.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
+			r.running.Go(func() { r.grabLoop(g, i, over) })
 		}
 	}
-	r.over, r.turns = over, make(chan struct{}, loadAtOnce)
+	r.over, r.turns, r.granted = over, make(chan struct{}, loadAtOnce), make([]atomic.Int64, run.Shards)
 	r.ofSession, r.owned = status.Reporter{}, 0
 	r.e.cfg.Logger.Info("this process starts serving the sale", "sale", r.e.cfg.Sale, "uid", run.UID, "shards", run.Shards)
 }
 
 // open runs the machine of a shard.
 func (r *runner) open(s *shard.Shard) {
-	i, metrics := s.Number(), r.e.metrics
-	l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: r.turns, stats: &metrics.Shards, replies: make(chan func(), 2)}
-	granted := r.Granted(i)
-	l.serves = func() {
-		if at := time.Duration(granted.Swap(0)); at != 0 {
-			metrics.Handover.Observe((r.clock().Mono - at).Seconds())
-		}
-	}
+	i, metrics, turns := s.Number(), r.e.metrics, r.turns
+	granted := &r.granted[i]
 	metrics.Sessions.WithLabelValues("begun").Inc()
 	r.running.Go(func() {
-		why := l.run(r.calls)
+		why := r.runShard(s, turns, granted)
 		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
 			why = lost.Kind // its cause was just logged
 		}

@@ -27,9 +27,9 @@ func lackOf(err error) reload.Lack {
 
 // keep reads the files until ctx ends: at each SIGHUP, and once a second if a folder was
 // named.
-func (s *Server) keep(ctx context.Context) {
+func (r *run) keep(ctx context.Context) {
 	var every <-chan time.Time
-	if s.Watch {
+	if r.Watch {
 		ticker := time.NewTicker(rereadEvery)
 		defer ticker.Stop()
 		every = ticker.C
@@ -40,35 +40,45 @@ func (s *Server) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-every:
-		case <-s.hup:
-			s.HTTP.Log.Info("the sale files are read again after SIGHUP")
+		case <-r.hup:
+			r.HTTP.Log.Info("the sale files are read again after SIGHUP")
 			asked = true
 		}
-		sales, err := s.Read()
-		s.keeper.Update(ctx, sales, err, asked)
+		sales, err := r.Read()
+		r.keeper.Update(ctx, r, sales, err, asked)
 	}
 }
 
-// served implements reload.Server: what a keeper does with a server.
-type served struct{ *Server }
-
-func (s served) Served() map[string]reload.Standing {
+// Served, Prepare, Compare, Drop and Lack implement reload.Server.
+func (r *run) Served() map[string]reload.Standing {
 	standing := make(map[string]reload.Standing)
-	for _, e := range s.all() {
+	for _, e := range r.all() {
 		is := e.Status()
 		standing[e.Sale()] = reload.Standing{Generation: is.Generation, Run: is.Run, Over: ledger.Over(is.Phase), Destroyed: is.Phase == ledger.PhaseDestroyed}
 	}
 	return standing
 }
 
-func (s served) Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error) {
-	added, err := s.prepare(ctx, sale)
-	if err != nil {
-		return nil, err
-	}
-	return func() { s.serve(added) }, nil
+func (r *run) Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error) {
+	added, err := r.prepare(ctx, sale)
+	return func() { r.serve(added) }, err
 }
 
-func (s served) Compare(ctx context.Context, sale spec.Sale) error { return s.compare(ctx, sale) }
-func (s served) Drop(sale string)                                  { s.drop(sale) }
-func (s served) Lack(unserved map[string]reload.Lack)              { s.lack(unserved) }
+func (r *run) Compare(ctx context.Context, sale spec.Sale) error {
+	actual, err := r.read(ctx, r.sales[sale.Name].store, sale.Name)
+	if err == nil {
+		r.differs(sale, actual)
+	}
+	return err
+}
+
+func (r *run) Drop(sale string) {
+	r.goOn()
+	e := r.sales[sale]
+	r.mu.Lock()
+	delete(r.sales, sale)
+	r.mu.Unlock()
+	e.end()
+}
+
+func (r *run) Lack(unserved map[string]reload.Lack) { r.http.Declare(unserved) }

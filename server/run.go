@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,108 +14,113 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"salectl/backends/clock"
+	"salectl/executor"
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
 	"salectl/executor/payments"
 )
 
+// run is a Server while Run serves. Its keeper starts and drops sales by it, as reload.Server.
+type run struct {
+	*Server
+	http     *httpd.Server
+	registry *prometheus.Registry
+
+	serving   context.Context // ends when requests and checks of payments do
+	owning    context.Context // ends when the leases are released
+	executors sync.WaitGroup
+	checkers  sync.WaitGroup
+	goOn      func() // keeps the server running for later sales
+	failures  error  // guarded by mu
+}
+
 // Run serves until ctx ends, or until no sale is left to follow and no other may come. At the
 // end it answers pending requests and stops queries to payment services, then releases the
 // leases, and then stops the admin address.
 func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.Build.metric())
+	r := &run{Server: s, registry: prometheus.NewRegistry()}
+	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.Build.metric())
 	opened := make(chan struct{})
 	cfg := s.HTTP
-	cfg.Opened, cfg.Metrics = opened, registry
-	h := httpd.New(cfg)
-	registry.MustRegister(h.Collectors()...)
+	cfg.Opened, cfg.Metrics = opened, r.registry
+	r.http = httpd.New(cfg)
+	r.registry.MustRegister(r.http.Collectors()...)
 
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var stop, release context.CancelFunc
+	r.serving, stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	owning, release := context.WithCancel(context.WithoutCancel(ctx))
+	r.owning, release = context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	operating, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 
-	var executors, opening, checkers, admins sync.WaitGroup
-	var failures error              // guarded by s.mu
-	ends := make(map[string]func()) // ends of the served sales, by name; used by the keeper
-	s.lack = h.Declare
-	s.serve = func(e hosted) {
-		p := httpd.Payments{
-			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.Env, Logger: s.HTTP.Log}),
-			Webhook: payments.NewWebhook(e, s.Env, s.HTTP.Log),
-		}
-		collectors := append(e.Collectors(), p.Checker.Collectors()...)
-		registry.MustRegister(collectors...)
-		s.mu.Lock()
-		s.sales = append(s.sales, e)
-		s.mu.Unlock()
-		owning, disown := context.WithCancel(owning)
-		executors.Go(func() {
-			if err := e.Run(owning); err != nil {
-				s.HTTP.Log.Error("this process no longer serves a sale", "sale", e.Sale(), "why", err)
-				s.mu.Lock()
-				failures = errors.Join(failures, err)
-				s.mu.Unlock()
-			}
-		})
-		checking, uncheck := context.WithCancel(serving)
-		checkers.Go(func() { p.Checker.Run(checking) })
-		h.Add(e, p)
-		ends[e.Sale()] = func() {
-			h.Remove(e.Sale())
-			uncheck()
-			disown()
-			for _, c := range collectors {
-				registry.Unregister(c)
-			}
-		}
-	}
-	goOn := sync.OnceFunc(func() { executors.Go(func() { <-serving.Done() }) }) // keeps the server running for later sales
-	s.drop = func(sale string) {
-		goOn()
-		s.mu.Lock()
-		s.sales = slices.DeleteFunc(s.sales, func(e hosted) bool { return e.Sale() == sale })
-		s.mu.Unlock()
-		ends[sale]()
-		delete(ends, sale)
-	}
-	first := s.all()
-	s.sales = nil
-	for _, e := range first {
-		s.serve(e)
+	var opening sync.WaitGroup
+	r.goOn = sync.OnceFunc(func() { r.executors.Go(func() { <-r.serving.Done() }) })
+	for _, e := range s.all() {
+		r.serve(e)
 	}
 	if s.Watch {
-		s.lack(s.keeper.Lacks()) // not ready before the first read of the files
-		goOn()
+		r.Lack(s.keeper.Lacks()) // not ready before the first read of the files
+		r.goOn()
 	}
-	opening.Go(func() { s.keep(serving) }) // ended first: until then it may start checkers and executors
-	opening.Go(func() { s.open(serving); close(opened) })
-	checkers.Go(func() { access.Watch(serving, s.HTTP.Log, clock.System(), s.HTTP.Tokens, s.HTTP.Certificates) })
+	opening.Go(func() { r.keep(r.serving) }) // ended first: until then it may start checkers and executors
+	opening.Go(func() { s.open(r.serving); close(opened) })
+	r.checkers.Go(func() { access.Watch(r.serving, s.HTTP.Log, clock.System(), s.HTTP.Tokens, s.HTTP.Certificates) })
 	// Without a sale there is nothing to answer.
-	go func() { executors.Wait(); stop() }()
-	var adminErr error
-	admins.Go(func() { adminErr = h.ServeAdmin(operating, admin) })
+	go func() { r.executors.Wait(); stop() }()
+	operated := make(chan error, 1)
+	go func() { operated <- r.http.ServeAdmin(operating, admin) }()
 
 	retiring := context.AfterFunc(ctx, func() {
-		s.retire(h)
+		s.retire(r.http)
 		stop()
 	})
 	defer retiring()
-	s.named()
-	s.HTTP.Log.Info("listening", "url", s.url(buyers), "admin", s.url(admin), "sales", len(first))
-	err := h.Serve(serving, buyers)
+	s.checkName()
+	s.HTTP.Log.Info("listening", "url", s.url(buyers), "admin", s.url(admin), "sales", s.Sales())
+	err := r.http.Serve(r.serving, buyers)
 	stop()
 	opening.Wait()
-	checkers.Wait()
+	r.checkers.Wait()
 	release()
-	executors.Wait()
+	r.executors.Wait()
 	leave()
-	admins.Wait()
+	err = errors.Join(r.failures, err, <-operated)
 	s.HTTP.Log.Info("ended")
-	return errors.Join(failures, err, adminErr)
+	return err
+}
+
+// serve starts to serve a sale.
+func (r *run) serve(e *hosted) {
+	p := httpd.Payments{
+		Checker: payments.NewChecker(payments.Config{Sale: e, Env: r.Env, Logger: r.HTTP.Log}),
+		Webhook: payments.NewWebhook(e, r.Env, r.HTTP.Log),
+	}
+	collectors := append(e.Collectors(), p.Checker.Collectors()...)
+	r.registry.MustRegister(collectors...)
+	owning, disown := context.WithCancel(r.owning)
+	checking, uncheck := context.WithCancel(r.serving)
+	e.end = func() {
+		r.http.Remove(e.Sale())
+		uncheck()
+		disown()
+		for _, c := range collectors {
+			r.registry.Unregister(c)
+		}
+	}
+	r.mu.Lock()
+	r.sales[e.Sale()] = e
+	r.mu.Unlock()
+	r.executors.Go(func() {
+		if err := e.Run(owning); err != nil {
+			r.HTTP.Log.Error("this process no longer serves a sale", "sale", e.Sale(), "why", err)
+			r.mu.Lock()
+			r.failures = errors.Join(r.failures, err)
+			r.mu.Unlock()
+		}
+	})
+	r.checkers.Go(func() { p.Checker.Run(checking) })
+	r.http.Add(e, p)
 }
 
 // metric returns a metric with the version of the program.
@@ -135,9 +139,9 @@ func (s *Server) url(l net.Listener) string {
 	return "http://" + Reached(l)
 }
 
-// named warns of a certificate that is not valid for the address published to other processes:
+// checkName warns of a certificate that is not valid for the address published to other processes:
 // they reject it.
-func (s *Server) named() {
+func (s *Server) checkName() {
 	if !s.HTTP.Certificates.Server() {
 		return
 	}
@@ -160,10 +164,21 @@ const openWithin = time.Second
 func (s *Server) open(ctx context.Context) {
 	bound, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	for bound.Err() == nil && slices.ContainsFunc(s.all(), func(e hosted) bool { return e.Ready() != nil }) {
+	for _, e := range s.all() {
+		_ = awaitReady(bound, e.Executor)
+	}
+}
+
+// awaitReady waits until the sale can be sold. It returns why it cannot if ctx ends before.
+func awaitReady(ctx context.Context, e *executor.Executor) error {
+	for {
+		err := e.Ready()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
 		select {
 		case <-time.After(5 * time.Millisecond):
-		case <-bound.Done():
+		case <-ctx.Done():
 		}
 	}
 }

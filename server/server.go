@@ -10,9 +10,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -74,19 +76,14 @@ type Server struct {
 	hup    chan os.Signal // requests a read of the sale files
 
 	mu    sync.Mutex
-	sales []hosted // served; before Run, to be served
-
-	// Set by Run.
-	serve func(hosted)
-	drop  func(sale string)
-	lack  func(map[string]reload.Lack)
+	sales map[string]*hosted // served; before Run, to be served; changed by the goroutine of the keeper
 }
 
 // New returns a server that serves nothing yet. From now on SIGHUP makes it read the sale
 // files, and no longer ends the process. The caller must call Close.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, stores: backends.Stores{Logger: cfg.HTTP.Log, Opener: cfg.Open}, hup: make(chan os.Signal, 1)}
-	s.keeper = reload.New(served{s}, cfg.HTTP.Log, lackOf)
+	s := &Server{Config: cfg, stores: backends.Stores{Logger: cfg.HTTP.Log, Opener: cfg.Open}, hup: make(chan os.Signal, 1), sales: make(map[string]*hosted)}
+	s.keeper = reload.New(cfg.HTTP.Log, lackOf)
 	signal.Notify(s.hup, syscall.SIGHUP)
 	return s
 }
@@ -101,6 +98,7 @@ func (s *Server) Close() error {
 type hosted struct {
 	*executor.Executor
 	store *backends.Store
+	end   func() // ends the service of the sale; set by Run
 }
 
 // Add adds a declared sale before Run, or returns why it cannot be served. With Watch, Run
@@ -110,7 +108,7 @@ func (s *Server) Add(ctx context.Context, sale spec.Sale) error {
 	if s.keeper.AddDeclared(sale, err); err != nil {
 		return err
 	}
-	s.sales = append(s.sales, e)
+	s.sales[sale.Name] = e
 	return nil
 }
 
@@ -119,17 +117,17 @@ func (s *Server) Sales() int { return len(s.all()) }
 
 // prepare prepares one sale, which must have been applied. A file that differs from the ledger
 // is only reported: the ledger counts.
-func (s *Server) prepare(ctx context.Context, sale spec.Sale) (hosted, error) {
+func (s *Server) prepare(ctx context.Context, sale spec.Sale) (*hosted, error) {
 	store, err := s.stores.Open(sale)
 	if err != nil {
-		return hosted{}, err
+		return nil, err
 	}
 	actual, key, err := s.ready(ctx, store, sale)
 	if err != nil {
-		return hosted{}, err
+		return nil, err
 	}
 	s.differs(sale, actual)
-	return hosted{executor.New(executor.Config{
+	return &hosted{store: store, Executor: executor.New(executor.Config{
 		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.HTTP.Address,
 		Users: UsersOf(sale), Clock: clock.System(), Logger: s.HTTP.Log,
 		Dial: peers.Dialer(peers.Config{
@@ -137,7 +135,7 @@ func (s *Server) prepare(ctx context.Context, sale spec.Sale) (hosted, error) {
 			Secure: s.HTTP.Certificates.Server(), Log: s.HTTP.Log,
 		}),
 		Version: s.Build.Version, Standby: s.Standby, Key: key,
-	}), store}, nil
+	})}, nil
 }
 
 // ready reads a sale, or returns why it cannot be served.
@@ -180,22 +178,6 @@ func (s *Server) read(ctx context.Context, store *backends.Store, name string) (
 	return current.Read(ctx, cfg.Backends, name)
 }
 
-// compare reports the differences between the file of a served sale and the applied
-// declaration.
-func (s *Server) compare(ctx context.Context, sale spec.Sale) error {
-	for _, e := range s.all() {
-		if e.Sale() != sale.Name {
-			continue
-		}
-		actual, err := s.read(ctx, e.store, sale.Name)
-		if err != nil {
-			return err
-		}
-		s.differs(sale, actual)
-	}
-	return nil
-}
-
 // differs reports the differences between a sale's file and the applied declaration.
 func (s *Server) differs(sale spec.Sale, actual *planner.Actual) {
 	actual.KeepUnits() // the file of the payloads may be elsewhere
@@ -208,11 +190,11 @@ func (s *Server) differs(sale spec.Sale, actual *planner.Actual) {
 	}
 }
 
-// all returns the served sales.
-func (s *Server) all() []hosted {
+// all returns the served sales, by name.
+func (s *Server) all() []*hosted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.sales)
+	return slices.SortedFunc(maps.Values(s.sales), func(a, b *hosted) int { return cmp.Compare(a.Sale(), b.Sale()) })
 }
 
 // absent reports that there is no such sale to serve.

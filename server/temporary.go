@@ -34,19 +34,18 @@ func Temporarily(ctx context.Context, cfg executor.Config, use func(url, admin s
 	defer stop()
 	owned, served := make(chan error, 1), make(chan error, 2)
 	go func() { owned <- e.Run(running) }()
-	err = ready(ctx, e)
-	if err != nil {
-		l.Close()
-		admin.Close()
-		stop()
-		return errors.Join(err, <-owned)
-	}
 	// Requests end before the leases are released.
 	serving, drain := context.WithCancel(running)
 	defer drain()
 	go func() { served <- h.Serve(serving, l) }()
 	go func() { served <- h.ServeAdmin(serving, admin) }()
-	err = use("http://"+l.Addr().String(), "http://"+admin.Addr().String())
+	bound, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNotReady)
+	defer cancel()
+	if err = awaitReady(bound, e); err == nil {
+		err = use("http://"+l.Addr().String(), "http://"+admin.Addr().String())
+	} else {
+		err = fmt.Errorf("%w: the copy could not be served: %w", context.Cause(bound), err)
+	}
 	drain()
 	err = errors.Join(err, <-served, <-served)
 	stop()
@@ -55,22 +54,3 @@ func Temporarily(ctx context.Context, cfg executor.Config, use func(url, admin s
 
 // errNotReady reports a sale that could not be served in time.
 var errNotReady = fmt.Errorf("timed out after %v: %w", readyTimeout, context.DeadlineExceeded)
-
-// ready waits until the sale can be sold.
-func ready(ctx context.Context, e *executor.Executor) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNotReady)
-	defer cancel()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for {
-		err := e.Ready()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: the copy could not be served: %w", context.Cause(ctx), err)
-		case <-look.C:
-		}
-	}
-}

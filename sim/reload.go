@@ -83,7 +83,7 @@ func (k *keeper) look() {
 	}
 	k.begins = false
 	looked := check.Reloaded{Process: k.name, Files: k.w.folder.now, Serves: k.alive, Could: k.w.applied() && k.reaches()}
-	k.Update(context.Background(), sales, err, false)
+	k.Update(context.Background(), k, sales, err, false)
 	if k.server.keeper != k { // it was killed as it began to serve
 		return
 	}
@@ -153,7 +153,7 @@ func (e *server) begin() {
 	}
 	e.kept++
 	k := &keeper{server: e, name: fmt.Sprintf("%s, kept %d", e.name, e.kept)}
-	k.Keeper = reload.New(k, slog.New(slog.DiscardHandler), func(err error) reload.Lack { return reload.Lack{Why: err.Error()} })
+	k.Keeper = reload.New(slog.New(slog.DiscardHandler), func(err error) reload.Lack { return reload.Lack{Why: err.Error()} })
 	e.keeper = k
 	k.look()
 }

@@ -165,8 +165,8 @@ func (k *work) restart(e *server, then func()) {
 // given waits until a process has given its shards away, if there is one to take them.
 func (k *work) given(e *server, then func()) {
 	k.until(e.name+" has given its shards away", 10*time.Second, func() bool {
-		left, takers := e.s.Retired(e.now())
-		return left == 0 || !takers
+		share := e.s.Ownership.Share(e.now())
+		return share.Shards == 0 || !share.HasTakers
 	}, then)
 }
 

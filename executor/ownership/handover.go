@@ -89,7 +89,7 @@ const (
 
 // begin begins a session in which this process has no shard of n.
 func (h *handover) begin(n int) {
-	h.all, h.keys, h.wake = make([]share, n), nil, 0
+	h.all, h.keys, h.caughtUp, h.wake = make([]share, n), nil, nil, 0
 	for i := range n {
 		h.keys = append(h.keys, spec.LeaseKey(h.uid, i))
 	}
@@ -157,12 +157,9 @@ func (h *handover) advance(now clock.Now) {
 			case !mine && !h.caughtUp(i):
 				s.fallback = true
 				h.wake = clock.Soonest(h.wake, now.Mono+checkEvery)
-			case !mine: // its owner still has a lease at the lock nodes
+			case !mine, holder == "": // its owner is unreachable; as a fallback, it still has a lease at the lock nodes
 				h.enter(now, i, taking)
-				s.fallback = true
-				try = append(try, h.keys[i])
-			case holder == "": // its owner is unreachable
-				h.enter(now, i, taking)
+				s.fallback = !mine
 				try = append(try, h.keys[i])
 			case h.caughtUp(i):
 				h.request(now, i, holder, true)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
+	"salectl/executor/status"
 	"salectl/spec"
 )
 
@@ -173,10 +175,10 @@ func TestShare(t *testing.T) {
 	second := hosts[1]
 	had := second.owns()
 	second.input(func(now clock.Now) { second.o.Retire(now) })
-	if left, takers := second.o.Retired(w.now); left != len(had) || !takers {
-		t.Errorf("it has %d shards left of %d, peers take them: %v", left, len(had), takers)
+	if share := second.o.Share(w.now); share.Shards != len(had) || !share.HasTakers {
+		t.Errorf("it has %d shards left of %d, peers take them: %v", share.Shards, len(had), share.HasTakers)
 	}
-	if _, ok := w.passUntil(func() bool { left, _ := second.o.Retired(w.now); return left == 0 }, time.Second); !ok {
+	if _, ok := w.passUntil(func() bool { return second.o.Share(w.now).Shards == 0 }, time.Second); !ok {
 		t.Fatalf("after a second it still owns %v of %v", second.owns(), had)
 	}
 	w.converge(time.Second)
@@ -585,8 +587,8 @@ func TestShareOfNobody(t *testing.T) {
 		w.pass(2 * time.Second)
 		a.input(func(now clock.Now) { a.o.Retire(now) })
 		w.pass(2 * time.Second)
-		if left, takers := a.o.Retired(w.now); left != 3 || takers {
-			t.Errorf("%d standbys: %d shards are left, peers take them: %v", standbys, left, takers)
+		if share := a.o.Share(w.now); share.Shards != 3 || share.HasTakers {
+			t.Errorf("%d standbys: %d shards are left, peers take them: %v", standbys, share.Shards, share.HasTakers)
 		}
 		if got := a.owns(); len(got) != 3 {
 			t.Errorf("it owns %v: nobody else would", got)
@@ -781,8 +783,8 @@ func TestShareOfOneWhoHears(t *testing.T) {
 	if x, y, z := len(a.owns()), len(b.owns()), len(c.owns()); x+y != 12 || z != 0 {
 		t.Errorf("the others own %d and %d of 12, and it owns %d", x, y, z)
 	}
-	if peers := c.o.Reach(w.now).Peers; len(peers) != 2 || peers[0].Up || peers[1].Up || w.now.Mono-peers[0].Since < GoneAfter || w.now.Mono-peers[1].Since < GoneAfter {
-		t.Errorf("by what it hears of two that it does not reach: %+v", peers)
+	if all := c.o.PeerProblems(w.now); len(all) != 3 || all[0].Kind != status.PeerUnreached || all[1].Kind != status.PeerUnreached || all[2].Kind != status.Isolated {
+		t.Errorf("by what it hears of two that it does not reach: %v", all)
 	}
 	c.shut = false
 	w.converge(10 * time.Second)
@@ -900,12 +902,24 @@ func TestShareOfAStranger(t *testing.T) {
 		t.Errorf("for one who is not there %d shards got another owner", n)
 	}
 	a.input(func(now clock.Now) { a.o.Retire(now) })
-	if _, takers := a.o.Retired(w.now); !takers {
+	if !a.o.Share(w.now).HasTakers {
 		t.Error("nobody is there to take its shards")
 	}
 	pass(2 * time.Second)
 	if x, y := len(a.owns()), len(b.owns()); x != 0 || y != 8 {
 		t.Errorf("they own %d and %d of 8", x, y)
+	}
+}
+
+// TestPeerProblemBegins has a peer that is not reached any more: it is a problem after problemAfter.
+func TestPeerProblemBegins(t *testing.T) {
+	ps := &peers{process: &process{}, noted: Process{Linked: true}, all: map[string]*peer{
+		"b": {listed: true, reached: time.Minute}, "c": {listed: true, up: true, lastSeen: time.Hour}, "d": {},
+	}}
+	for at, want := range map[time.Duration]int{time.Minute + problemAfter - 1: 0, time.Minute + problemAfter: 1} {
+		if got := ps.problems(clock.Now{Mono: at}); len(got) != want {
+			t.Errorf("%v after it was reached: %v, want %d", at-time.Minute, got, want)
+		}
 	}
 }
 
@@ -919,15 +933,19 @@ func TestReach(t *testing.T) {
 	c.cut(b)
 	want := func(of *ownerHost, isolated bool, reached int, silent ...*ownerHost) {
 		t.Helper()
-		r := of.o.Reach(w.now)
-		if r.Isolated != isolated || r.Reached != reached || r.Counted != 3 || len(r.Peers) != 2 || r.TTL != w.ttl {
-			t.Errorf("%+v", r)
+		if up, all := of.o.peers.reaches(w.now); up != reached || all != 3 {
+			t.Errorf("%s reaches %d of %d", of.o.cfg.ID, up, all)
 		}
-		for _, p := range r.Peers {
-			is := slices.ContainsFunc(silent, func(h *ownerHost) bool { return h.o.cfg.ID == p.ID })
-			if p.Up == is || is && (p.Since == 0 || p.Since > w.now.Mono-time.Second) {
-				t.Errorf("%+v", p)
-			}
+		var problems []status.Problem
+		for _, h := range silent {
+			problems = append(problems, status.Problem{Kind: status.PeerUnreached, Where: h.o.cfg.Address})
+		}
+		if isolated {
+			why := fmt.Sprintf("it reaches %d of 2 others, and the ttl is %v", reached-1, w.ttl)
+			problems = append(problems, status.Problem{Kind: status.Isolated, Where: of.o.cfg.Address, Why: why})
+		}
+		if got := of.o.PeerProblems(w.now); !reflect.DeepEqual(got, problems) {
+			t.Errorf("%s has the problems %v, want %v", of.o.cfg.ID, got, problems)
 		}
 	}
 	w.pass(GoneAfter)
@@ -940,7 +958,7 @@ func TestReach(t *testing.T) {
 	want(c, false, 3)
 	b.dead = true
 	w.pass(unreachedAfter + beatEvery)
-	if r := a.o.Reach(w.now); len(r.Peers) != 1 {
-		t.Errorf("once the lock nodes have forgotten the dead: %+v", r)
+	if all := a.o.PeerProblems(w.now); len(all) != 0 || len(a.o.peers.all) != 1 {
+		t.Errorf("once the lock nodes have forgotten the dead: %v", all)
 	}
 }

@@ -69,6 +69,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/spec"
 )
 
@@ -98,14 +99,15 @@ func New(cfg Config) *Machine {
 	m.handover = handover{process: &m.process, log: &m.log, peers: &m.peers, assignment: &m.assignment}
 	m.roster = roster{process: &m.process, peers: &m.peers, assignment: &m.assignment}
 	m.updates = updates{process: &m.process, peers: &m.peers, handover: &m.handover, roster: &m.roster}
-	m.forgetSession()
+	m.reset(0)
 	return m
 }
 
-// forgetSession resets the state of a session.
-func (m *Machine) forgetSession() {
-	m.peers.begin(0)
-	m.handover.all, m.handover.caughtUp, m.assignment.members, m.assignment.known = nil, nil, nil, false
+// reset resets the state of a session of n shards; 0: there is no session.
+func (m *Machine) reset(n int) {
+	m.peers.begin(n)
+	m.assignment = assignment{desired: make([]string, n)}
+	m.handover.begin(n)
 	m.updates.collection = collection{handover: &m.handover}
 	m.updates.sentAt, m.updates.allAt, m.updates.wake = 0, 0, 0
 	m.traffic = nil
@@ -204,15 +206,14 @@ func (m *Machine) endIfIdle(now clock.Now) {
 	if m.stage != leaving || slices.ContainsFunc(m.handover.all, func(s share) bool { return s.runs }) {
 		return
 	}
-	h := m.halt
-	m.stage, m.out.Ended = following, &h
+	m.stage, m.out.Ended = following, new(m.halt)
 	m.partUntil = now.Mono + 3*quorum.CallTimeout(m.ttl)
 	m.handover.leased(now, m.handover.leases.Release(now, "", m.handover.keys...))
 	m.roster.discovered(now, m.roster.entries.Leave(now))
 	for _, id := range m.peers.ids() {
 		m.roster.hangUp(id)
 	}
-	m.forgetSession()
+	m.reset(0)
 }
 
 // Drain ends the session and begins no other. Call Retire before, so that peers have time to take
@@ -266,9 +267,7 @@ func (m *Machine) begin(now clock.Now) error {
 			return err
 		}
 	}
-	m.peers.begin(m.log.sale.Shards())
-	m.assignment = assignment{desired: make([]string, m.log.sale.Shards())}
-	m.handover.begin(m.log.sale.Shards())
+	m.reset(m.log.sale.Shards())
 	m.stage = serving
 	m.out.Start = &Run{UID: m.uid, Shards: m.log.sale.Shards(), Declared: declared, RedPacket: red}
 	return m.roster.announce(now)
@@ -335,8 +334,8 @@ func (m *Machine) ShardEnded(now clock.Now, i int) {
 // Rights returns the current rights to a shard.
 func (m *Machine) Rights(i int) shard.Rights { return m.handover.rights(i) }
 
-// Reach returns the processes that this one reaches.
-func (m *Machine) Reach(now clock.Now) Reach { return m.peers.reach(now) }
+// PeerProblems returns the peers that this process does not reach, and whether it is isolated.
+func (m *Machine) PeerProblems(now clock.Now) []status.Problem { return m.peers.problems(now) }
 
 // Route is the owner of a shard and its address.
 type Route struct {

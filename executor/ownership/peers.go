@@ -1,11 +1,13 @@
 package ownership
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/executor/status"
 )
 
 // peers are the other processes of the sale, by id. The lock nodes list them. Each peer reports
@@ -23,12 +25,9 @@ type peers struct {
 // peer is another process of the sale.
 type peer struct {
 	Process
-	note       string        // as stored on the lock nodes
-	noted      Process       // note, decoded
 	listed     bool          // it is in the lock nodes' list
 	since      time.Duration // monotonic: time at which it was first listed
 	up         bool          // it is linked
-	dialed     bool          // a link is made or being made
 	lastSeen   time.Duration // monotonic: time of its last update or link
 	reached    time.Duration // monotonic: time of its last update over a link
 	reported   *string       // state in its last update with a new state
@@ -155,35 +154,23 @@ func (ps *peers) ownerOf(now clock.Now, i int) string {
 	return ""
 }
 
-// Reach reports which processes of the sale this process reaches.
-type Reach struct {
-	Peers    []PeerReach
-	Isolated bool // see peers.isolated
-	Reached  int  // number of reached processes, with this one
-	Counted  int  // number of processes that should be reached, with this one
-	TTL      time.Duration
-}
+// problemAfter is how long a listed peer is not reached until it is a problem. The lock nodes list one that was
+// killed for a ttl, and none that has ended.
+const problemAfter = 2 * time.Second
 
-// PeerReach is one of the peers of Reach.
-type PeerReach struct {
-	ID, Address string
-	Up          bool
-	Since       time.Duration // monotonic: time of the last contact with a listed peer, or of the first list; 0: not listed
-}
-
-// reach returns the processes that this one reaches.
-func (ps *peers) reach(now clock.Now) (r Reach) {
+// problems returns the peers that this process does not reach, and whether it is isolated.
+func (ps *peers) problems(now clock.Now) (all []status.Problem) {
 	for _, id := range ps.ids() {
-		p := ps.all[id]
-		one := PeerReach{ID: id, Address: p.Address, Up: ps.isUp(now, id)}
-		if p.listed {
-			one.Since = max(p.reached, ps.discoveredAt)
+		if p := ps.all[id]; p.listed && !ps.isUp(now, id) && now.Mono >= max(p.reached, ps.discoveredAt)+problemAfter {
+			all = append(all, status.Problem{Kind: status.PeerUnreached, Where: p.Address})
 		}
-		r.Peers = append(r.Peers, one)
 	}
-	r.Isolated, r.TTL = ps.isolated(now), ps.ttl
-	r.Reached, r.Counted = ps.reaches(now)
-	return r
+	if ps.isolated(now) {
+		reached, counted := ps.reaches(now)
+		why := fmt.Sprintf("it reaches %d of %d others, and the ttl is %v", reached-1, counted-1, ps.ttl)
+		all = append(all, status.Problem{Kind: status.Isolated, Where: ps.cfg.Address, Why: why})
+	}
+	return all
 }
 
 // lost reports whether a process was reachable and no longer is.

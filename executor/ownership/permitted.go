@@ -22,22 +22,16 @@ func Permitted(ctx context.Context, nodes []quorum.Node, uid string) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	type reply struct {
-		node int
-		err  error
-	}
-	replies := make(chan reply, len(nodes))
+	errs, replied := make([]error, len(nodes)), make(chan int, len(nodes))
 	for i, n := range nodes {
 		running.Go(func() {
-			_, err := n.Meet(ctx, roomOf(uid), quorum.Member{ID: quorum.RandomToken()}, 0)
-			replies <- reply{i, err}
+			_, errs[i] = n.Meet(ctx, roomOf(uid), quorum.Member{ID: quorum.RandomToken()}, 0)
+			replied <- i
 		})
 	}
-	errs, others := make([]error, len(nodes)), 0
+	others := 0
 	for range nodes {
-		a := <-replies
-		errs[a.node] = a.err
-		if !errors.Is(a.err, fs.ErrPermission) {
+		if !errors.Is(errs[<-replied], fs.ErrPermission) {
 			others++
 		}
 		if 2*others > len(nodes) {

@@ -82,25 +82,19 @@ func (r *roster) view(now clock.Now) {
 		if l.ID == r.cfg.ID {
 			continue
 		}
-		p := r.peers.all[l.ID]
 		m := Process{ID: l.ID}
-		switch {
-		case p != nil && p.note == l.Note:
-			m = p.noted
-		case json.Unmarshal([]byte(l.Note), &m) != nil:
+		if json.Unmarshal([]byte(l.Note), &m) != nil {
 			continue
 		}
+		p := r.peers.all[l.ID]
 		if p == nil {
 			p = &peer{since: now.Mono, owns: make(map[int]uint64), sent: make(map[int]uint64)}
 			r.peers.all[m.ID] = p
+			r.out.Dial = append(r.out.Dial, m)
 		}
-		p.Process, p.listed, p.noted, p.note = m, true, m, l.Note
+		p.Process, p.listed = m, true
 		if p.reported != nil && now.Mono < p.reportedAt+reportedFor {
 			p.State = *p.reported
-		}
-		if !p.dialed {
-			p.dialed = true
-			r.out.Dial = append(r.out.Dial, m)
 		}
 		if now.Mono < max(p.lastSeen, r.peers.discoveredAt)+GoneAfter {
 			members = append(members, p.Process)

@@ -35,13 +35,12 @@ func (c *collection) has(now clock.Now, i int) bool {
 	return c.handover.all[i].stage == owned && c.handover.leases.Validity(c.handover.keys[i]).At(now)
 }
 
-// owns returns the shards that this process owns.
-func (c *collection) owns() *Owned {
-	owns := &Owned{}
+// owns returns the epochs of the logs of the shards that this process owns.
+func (c *collection) owns() map[int]uint64 {
+	owns := make(map[int]uint64)
 	for _, r := range c.totals.Reports(make(map[int]uint64)) {
 		if c.handover.all[r.Shard].stage == owned {
-			owns.Shards = append(owns.Shards, r.Shard)
-			owns.Epochs = append(owns.Epochs, r.Totals.Epoch)
+			owns[r.Shard] = r.Totals.Epoch
 		}
 	}
 	return owns

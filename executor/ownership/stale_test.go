@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestAnswersToALook(t *testing.T) {
 // link is made again, until the peer says so.
 func TestLinkEndsWhatAPeerOwns(t *testing.T) {
 	o, now := newServingOwner(), clock.Now{Mono: time.Hour}
-	owns := &PeerUpdate{Run: o.uid, Owned: &Owned{Shards: []int{1}, Epochs: []uint64{3}}}
+	owns := &PeerUpdate{Run: o.uid, Owned: map[int]uint64{1: 3}}
 	o.Linked(now, "peer", true)
 	o.Receive(now, "peer", owns)
 	if id := o.peers.ownerOf(now, 1); id != "peer" {
@@ -162,7 +163,7 @@ func TestGiverOwnsNoMore(t *testing.T) {
 // TestPartsHaveAll: what a process says of itself and what it owns are divided where they do not
 // fit into one message, also where there is nothing else to say.
 func TestPartsHaveAll(t *testing.T) {
-	state, owns := api.ProcessStandby, &Owned{Shards: []int{1}, Epochs: []uint64{3}}
+	state, owns := api.ProcessStandby, map[int]uint64{1: 3}
 	told := &PeerUpdate{Run: "run", State: &state, Owned: owns}
 	var states, all int
 	for _, part := range told.Parts(2) {
@@ -172,7 +173,7 @@ func TestPartsHaveAll(t *testing.T) {
 		if part.State != nil {
 			states++
 		}
-		if part.Owned == owns {
+		if maps.Equal(part.Owned, owns) {
 			all++
 		}
 	}

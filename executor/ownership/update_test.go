@@ -28,7 +28,7 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 	for run, heard := range map[string]bool{"the run before": false, "": false, "this run": true} {
 		o := newServingOwner()
 		o.Receive(now, "peer", &PeerUpdate{
-			Run: run, Owned: &Owned{Shards: []int{1}, Epochs: []uint64{3}}, Reports: []shard.Report{{Shard: 1, Next: 7}},
+			Run: run, Owned: map[int]uint64{1: 3}, Reports: []shard.Report{{Shard: 1, Next: 7}},
 			Requested: []ShardRequest{{Shard: 0}}, Messages: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, Transfer: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
 		for what, got := range map[string]bool{
@@ -47,7 +47,7 @@ func TestUpdatesThatCannotBe(t *testing.T) {
 	o := newServingOwner()
 	for _, i := range []int{-1, 2, 1 << 40} {
 		o.Receive(clock.Now{Mono: time.Hour}, "peer", &PeerUpdate{
-			Run: "this run", Owned: &Owned{Shards: []int{i, 0, 1}, Epochs: []uint64{1}}, Reports: []shard.Report{{Shard: i}},
+			Run: "this run", Owned: map[int]uint64{i: 1}, Reports: []shard.Report{{Shard: i}},
 			Requested: []ShardRequest{{Shard: i}}, Accepted: []int{i}, Granted: []int{i},
 			Messages: []shard.Message{
 				{From: i, To: 1}, {From: 0, To: i}, {From: 1, To: 1}, {From: 0, To: 1, Lacks: -1}, {From: 0, To: 1, Run: -1},

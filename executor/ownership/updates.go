@@ -46,11 +46,11 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 	}
 	if t.Owned != nil {
 		u.peers.forgetOwned(from)
-		for n, i := range t.Owned.Shards {
-			if i < 0 || i >= len(u.peers.holder) || n >= len(t.Owned.Epochs) {
+		for i, epoch := range t.Owned {
+			if i < 0 || i >= len(u.peers.holder) {
 				continue
 			}
-			p.owns[i] = t.Owned.Epochs[n]
+			p.owns[i] = epoch
 			if other := u.peers.all[u.peers.holder[i]]; other == nil || other.owns[i] <= p.owns[i] {
 				u.peers.holder[i] = from
 			}
@@ -128,7 +128,7 @@ func (u *updates) broadcast(now clock.Now) {
 type PeerUpdate struct {
 	Run            string          // uid of the run
 	State          *string         `json:",omitempty"` // of the process, as in Process
-	Owned          *Owned          `json:",omitempty"` // nil: unchanged
+	Owned          map[int]uint64  `json:",omitzero"`  // epochs of the logs of all shards that the process owns; nil: unchanged
 	Reports        []shard.Report  `json:",omitempty"` // of changed shards that the sender owns
 	Requested      []ShardRequest  `json:",omitempty"` // shards of the receiver that are assigned to the sender
 	Accepted       []int           `json:",omitempty"` // requested shards that the receiver may follow until they are granted
@@ -166,12 +166,6 @@ func (t *PeerUpdate) Parts(n int) (parts []*PeerUpdate) {
 type Traffic struct {
 	Came   float64 // claims and settlements per second
 	Passed float64 // those answered by peers, per second: each once, however often it was forwarded
-}
-
-// Owned lists all shards that a process owns, with the epochs of their logs.
-type Owned struct {
-	Shards []int
-	Epochs []uint64
 }
 
 // ShardRequest requests a shard.

@@ -64,9 +64,9 @@ func reports() (all []shard.Report) {
 // TestUpdatesAreDivided: a process that owns all shards of the largest sale says so in messages
 // that each fit into a stream, and nothing of it is lost or comes in another order.
 func TestUpdatesAreDivided(t *testing.T) {
-	state, owns := "standby", &ownership.Owned{}
+	state, owns := "standby", map[int]uint64{}
 	for i := range spec.MaxLockCount {
-		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, largest)
+		owns[i] = largest
 	}
 	for _, sent := range []*ownership.PeerUpdate{
 		{Run: saletest.UID, State: &state, Owned: owns, Reports: reports(), Traffic: &ownership.Traffic{Came: 1, Passed: 2}},

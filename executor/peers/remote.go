@@ -79,11 +79,9 @@ type RemoteConfig struct {
 	// Send sends a request to the process of that id, and does not wait. It returns false if the
 	// process cannot be reached now, or cannot take more.
 	Send func(owner string, e ForwardedRequest) bool
-	// OfferLocal queues a ticket on the shard of this process and returns "". If it cannot, it returns the
-	// outcome that is the reason, and the ticket stays with the Remote.
-	OfferLocal func(now clock.Now, t *request.Ticket) api.Outcome
-	// Lookup answers a query if the shard is this process's.
-	Lookup func(now clock.Now, q *request.Query) (a request.Answer, ok bool)
+	// OfferLocal queues a ticket on the shard of this process, or sets the answer to a query. If it cannot, it
+	// returns false, and the ticket stays with the Remote.
+	OfferLocal func(now clock.Now, t *request.Ticket) bool
 	// Refusal returns the answer to requests that have waited for OwnerTimeout without an answer.
 	Refusal func() request.Answer
 	// Notify is called when requests begin to wait, so that Tick is due earlier than it returned. It must
@@ -261,20 +259,15 @@ func (r *Remote) offerLocal(now clock.Now) (completed []*request.Ticket) {
 			n++
 			continue
 		}
-		if t.Query != nil {
-			a, ok := r.cfg.Lookup(now, t.Query)
-			if !ok {
-				t.PutBack()
-				break
-			}
-			t.Answer, completed = a, append(completed, t)
-		} else if r.cfg.OfferLocal(now, t) != "" {
+		if !r.cfg.OfferLocal(now, t) {
 			if !t.MaybeDecided {
 				t.PutBack()
 			}
 			break
 		}
-		n++
+		if n++; t.Query != nil {
+			completed = append(completed, t)
+		}
 	}
 	r.queue = slices.Delete(r.queue, 0, n)
 	return completed

@@ -61,14 +61,15 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 			w.sent = append(w.sent, sentRequest{owner, e})
 			return true
 		},
-		OfferLocal: func(_ clock.Now, t *request.Ticket) api.Outcome {
-			if w.noHome == "" {
+		OfferLocal: func(_ clock.Now, t *request.Ticket) bool {
+			switch {
+			case w.noHome != "":
+			case t.Query != nil:
+				t.Answer = request.Answer{Claim: request.Claim{User: t.Query.User}}
+			default:
 				w.home = append(w.home, t)
 			}
-			return w.noHome
-		},
-		Lookup: func(_ clock.Now, q *request.Query) (request.Answer, bool) {
-			return request.Answer{Claim: request.Claim{User: q.User}}, w.noHome == ""
+			return w.noHome == ""
 		},
 		Refusal: func() request.Answer { return request.Answer{Outcome: meanwhile, RetryAfter: time.Second} },
 		Notify:  func() { w.notices++ },

@@ -183,16 +183,16 @@ func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a request.Answer, 
 }
 
 // homes is the Remote's: this process's shard queues a request.
-func (c *remoteCrowd) homes(_ clock.Now, t *request.Ticket) api.Outcome {
+func (c *remoteCrowd) homes(_ clock.Now, t *request.Ticket) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.owner != "me" {
-		return api.Standby
+		return false
 	}
 	c.asks[t.Quantity].moved = true
 	c.shard.Enter(t)
 	c.home = append(c.home, t)
-	return ""
+	return true
 }
 
 // decideHome is what this process's shard does.

@@ -29,10 +29,10 @@ type Admission struct {
 
 	serving      atomic.Pointer[session]          // the session that requests enter; nil: this process does not serve
 	left         atomic.Pointer[session]          // the session whose sale cannot be followed any more, until it ends; nil: there is none
-	sold         atomic.Pointer[spec.Sale]        // the declaration of the last sealed run; nil: there is none
+	sold         atomic.Pointer[spec.Sale]        // the declaration of the last sealed run; empty: there is none
 	health       atomic.Pointer[health]           // when the machine last acted
 	away         atomic.Pointer[request.Answer]   // the answer while this process does not serve
-	problems     atomic.Pointer[[]status.Problem] // the last list of problems, each of one shard at most; nil: there was no list
+	problems     atomic.Pointer[[]status.Problem] // the last list of problems, each of one shard at most; a nil list: it is not known
 	draining     atomic.Bool
 	doubts       request.Doubts
 	links        peers.Links
@@ -46,6 +46,8 @@ func (d *Admission) initialize(cfg Config) {
 	d.me = ownership.Process{ID: cfg.ID, Address: cfg.Address, Version: cfg.Version}
 	d.away.Store(&request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
+	d.sold.Store(new(spec.Sale))
+	d.problems.Store(new([]status.Problem))
 	d.tickets = new(sync.Pool)
 }
 

@@ -12,14 +12,12 @@ import (
 const (
 	HoldsAtOnce    = holdsAtOnce
 	NotRead        = notRead
-	UnreachedAfter = unreachedAfter
 )
 
 var (
 	Check        = check
 	CompileRules = compileRules
 	NodeProblems = nodeProblems
-	PeerProblems = peerProblems
 )
 
 // KeepsOut reports whether a shard that stalls refuses claims.

@@ -31,7 +31,6 @@ package process
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"salectl/api"
@@ -44,6 +43,7 @@ import (
 	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/shard"
+	"salectl/spec"
 )
 
 // Config configures a Machine, which sets ID. Queue, Sizes, Bounds, Users, Notify, Ruled and Committed may
@@ -136,9 +136,6 @@ func (m *Machine) Advance(now clock.Now, do func(calls.Call)) (Effects, error) {
 		for _, x := range out.Open {
 			done.Opened = append(done.Opened, t.openShard(now, x.Shard, x.Follows, m.Ownership.Sale().Applied(), generationsOf(m.Ownership.Sale(), x.Shard)))
 		}
-		for _, i := range out.Granted {
-			t.granted[i].Store(int64(now.Mono))
-		}
 		for _, x := range out.Rights {
 			t.grantRights(now, x.Shard, x.Rights)
 		}
@@ -180,7 +177,7 @@ func (m *Machine) begin(run *ownership.Run) {
 	m.Ownership.Serve(m.session.totals, m.session.follows)
 	m.broken = make(map[int]brokenLog)
 	m.left.Store(nil)
-	m.sold.Store(nil)
+	m.sold.Store(new(spec.Sale))
 	m.serving.Store(m.session)
 }
 
@@ -301,7 +298,3 @@ func (m *Machine) Batchers() []*listengine.Batcher {
 	}
 	return m.session.batchers
 }
-
-// Granted returns when the owner of a shard freed its lease for this process: a monotonic time, or 0.
-// The shell resets it when the shard serves.
-func (m *Machine) Granted(i int) *atomic.Int64 { return &m.session.granted[i] }

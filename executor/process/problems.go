@@ -19,10 +19,6 @@ import (
 // is none.
 const downAfter = 2
 
-// unreachedAfter is how long a process that the lock nodes list is not reached until it is a problem.
-// They list one that was killed for a ttl, and none that has ended.
-const unreachedAfter = 2 * time.Second
-
 // unreadAfter is how long ago the last good read of the sale's log is until it is a problem.
 const unreadAfter = 2 * time.Second
 
@@ -44,21 +40,6 @@ func nodeProblems(nodes []ownership.NodeStatus) (all []status.Problem) {
 	return all
 }
 
-// peerProblems returns the processes of the sale that this one does not reach, and whether it is
-// isolated.
-func peerProblems(now clock.Now, r ownership.Reach, address string) (all []status.Problem) {
-	for _, p := range r.Peers {
-		if !p.Up && p.Since != 0 && now.Mono >= p.Since+unreachedAfter {
-			all = append(all, status.Problem{Kind: status.PeerUnreached, Where: p.Address})
-		}
-	}
-	if r.Isolated {
-		why := fmt.Sprintf("it reaches %d of %d others, and the ttl is %v", r.Reached-1, r.Counted-1, r.TTL)
-		all = append(all, status.Problem{Kind: status.Isolated, Where: address, Why: why})
-	}
-	return all
-}
-
 // watch is what CompileProblems remembers.
 type watch struct {
 	missing *ownership.Logged // the run whose log was gone when problems were compiled last
@@ -76,21 +57,10 @@ func (m *Machine) CompileProblems(now clock.Now) (ofProcess, ofSession []status.
 }
 
 // Publish replaces the problems that Status has, each of one shard at most; nil: they are not known.
-func (m *Machine) Publish(all []status.Problem) {
-	if all == nil {
-		m.problems.Store(nil)
-		return
-	}
-	m.problems.Store(&all)
-}
+func (m *Machine) Publish(all []status.Problem) { m.problems.Store(&all) }
 
 // Problems returns the problems that were published last. It is safe for concurrent use.
-func (m *Machine) Problems() []status.Problem {
-	if all := m.problems.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
+func (m *Machine) Problems() []status.Problem { return *m.problems.Load() }
 
 // processProblems returns the problems that a process has whether or not it serves.
 func (m *Machine) processProblems(now clock.Now) []status.Problem {
@@ -117,7 +87,7 @@ func (m *Machine) processProblems(now clock.Now) []status.Problem {
 
 // sessionProblems returns the problems of the present session.
 func (m *Machine) sessionProblems(now clock.Now) []status.Problem {
-	all := peerProblems(now, m.Ownership.Reach(now), m.cfg.Address)
+	all := m.Ownership.PeerProblems(now)
 	if idle := m.health.Load().Idle; idle != "" {
 		all = append(all, status.Problem{Kind: status.Idle, Why: idle})
 	}

@@ -151,31 +151,20 @@ func TestNodeWatch(t *testing.T) {
 	}
 }
 
-// TestPeerProblems lists a process that is not reached, and one that reaches nobody, until that is
-// over.
+// TestPeerProblems logs a process that is not reached, and one that reaches nobody, until that is over.
 func TestPeerProblems(t *testing.T) {
 	w := newWatching(t)
-	r := ownership.Reach{Reached: 3, Counted: 3, TTL: 3 * time.Second, Peers: []ownership.PeerReach{
-		{ID: "b", Address: "b:1", Up: true, Since: w.now.Mono}, {ID: "c", Address: "c:1", Since: w.now.Mono}, {ID: "d", Address: "d:1"},
-	}}
-	look := func() { w.report(process.PeerProblems(w.now, r, "a:1")) }
-	w.pass(process.UnreachedAfter - 1)
-	look()
-	w.told()
-	w.pass(1)
 	const remedy = `remedy="if it runs, check its --advertise and --token-file, and the network"`
 	const away = `msg="another process of the sale is not reached: it has died, or the network to it is cut" peer=%s ` + remedy
 	for range 2 { // the second time it is known
-		look()
+		w.report([]status.Problem{{Kind: status.PeerUnreached, Where: "c:1"}})
 	}
 	w.told(fmt.Sprintf(away, "c:1"))
-	r.Peers[1].Up, r.Isolated, r.Reached = true, true, 1
-	look()
+	w.report([]status.Problem{{Kind: status.Isolated, Where: "a:1", Why: "it reaches 0 of 2 others, and the ttl is 3s"}})
 	const reached = `msg="another process of the sale is reached again, or no longer serves it" peer=`
 	w.told(reached+"c:1", `msg="this process reaches fewer than half of the processes of the sale, while others reach each other: `+
 		`it takes no shards, and releases its own after a ttl" advertises=a:1`+
 		` why="it reaches 0 of 2 others, and the ttl is 3s" remedy="check its --advertise and --token-file, and the network"`)
-	r.Isolated, r.Reached = false, 3
-	look()
+	w.report(nil)
 	w.told(`msg="this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more" advertises=a:1`)
 }

@@ -32,7 +32,6 @@ type session struct {
 	links    *peers.Links
 	away     func() request.Answer // the answer while the process does not serve
 	depth    atomic.Int64          // maximum number of waiting requests of a shard
-	granted  []atomic.Int64        // by shard: monotonic time when its owner released the lease to this process; 0: no owner has, or this process serves the shard by now
 
 	redPackets
 	runningShards
@@ -73,7 +72,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 		Doubts: &d.doubts, ObserveWait: own.Committed,
 	}
 	t := &session{
-		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), granted: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
+		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
 		links: &d.links, away: func() request.Answer { return *d.away.Load() },
 		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)}, meters: meters{shards: make([]meter, n)},
 	}
@@ -99,14 +98,17 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Clock: cfg.Clock, Me: d.me.ID, IDBase: first,
 			MaxQueue: func() int { return int(t.depth.Load()) },
 			Send:     d.links.Forward,
-			OfferLocal: func(now clock.Now, ticket *request.Ticket) api.Outcome {
-				s := t.local(i)
-				if s == nil || !s.May(now) || t.refusesWhileStalled(s.Stalled()) { // it would wait longer there
-					return api.Standby
+			OfferLocal: func(now clock.Now, ticket *request.Ticket) bool {
+				if ticket.Query != nil {
+					a, ok := t.lookup(now, i, ticket.Query)
+					if ok {
+						ticket.Answer = a
+					}
+					return ok
 				}
-				return s.Offer(now, ticket)
+				s := t.local(i) // a stalled shard would have the ticket wait for longer
+				return s != nil && s.May(now) && !t.refusesWhileStalled(s.Stalled()) && s.Offer(now, ticket) == ""
 			},
-			Lookup:  func(now clock.Now, q *request.Query) (request.Answer, bool) { return t.lookup(now, i, q) },
 			Refusal: t.away,
 			Notify:  own.Notify,
 		}))

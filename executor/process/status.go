@@ -158,10 +158,7 @@ func (d *Admission) Status() Status {
 	t, h, now := d.serving.Load(), d.health.Load(), d.clock()
 	away := d.away.Load().Outcome
 	v := Status{Run: h.Logged.Run, Nodes: h.Nodes, Processes: h.Processes, Moves: h.Moves}
-	v.Sale = d.sale
-	if all := d.problems.Load(); all != nil {
-		v.Problems = status.Merge(*all)
-	}
+	v.Sale, v.Problems = d.sale, status.Merge(*d.problems.Load())
 	if t == nil {
 		v.Outcome = away
 		v.setByLog(h)
@@ -384,12 +381,8 @@ func (d *Admission) Unpaid(id request.ClaimID) (shard.Hold, bool) {
 // Declared returns the declaration of the newest generation, if this process serves the sale. Otherwise it
 // returns false, with the last declaration of a run whose end this process has read, or an empty one.
 func (d *Admission) Declared() (spec.Sale, bool) {
-	t, sold := d.serving.Load(), d.sold.Load()
-	switch {
-	case t == nil && sold != nil:
-		return *sold, false
-	case t == nil:
-		return spec.Sale{}, false
+	if t := d.serving.Load(); t != nil {
+		return *t.declared.Load(), true
 	}
-	return *t.declared.Load(), true
+	return *d.sold.Load(), false
 }

@@ -14,10 +14,9 @@ import (
 
 // meters are a session's.
 type meters struct {
-	at       time.Duration // monotonic: of the last sample; 0: there is none
-	shards   []meter       // empty where no machine runs here
-	requests meter
-	forwards meter
+	at                 time.Duration // monotonic: of the last sample; 0: there is none
+	shards             []meter       // empty where no machine runs here
+	requests, forwards meter
 }
 
 // meter has the last samples of a count.

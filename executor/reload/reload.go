@@ -49,7 +49,6 @@ type Lack struct {
 // start of the server is served from then on. A served sale stays served, whatever happens to its
 // file, until it is destroyed and no file declares it. A Keeper is not safe for concurrent use.
 type Keeper struct {
-	server Server
 	log    *slog.Logger
 	why    func(error) Lack
 	logged map[string]string // last logged message by sale; "" is the files
@@ -58,10 +57,10 @@ type Keeper struct {
 	lacks  map[string]Lack   // declared sales that are not served, as of the last Update
 }
 
-// New returns a Keeper of a server that serves no sale yet. why converts an error of Prepare into a
+// New returns a Keeper of a server that serves no sale yet. why converts an error of Server.Prepare into a
 // message for operators.
-func New(server Server, log *slog.Logger, why func(error) Lack) *Keeper {
-	return &Keeper{server: server, log: log, why: why, logged: make(map[string]string), seen: make(map[string][]byte), newest: make(map[string]uint64), lacks: make(map[string]Lack)}
+func New(log *slog.Logger, why func(error) Lack) *Keeper {
+	return &Keeper{log: log, why: why, logged: make(map[string]string), seen: make(map[string][]byte), newest: make(map[string]uint64), lacks: make(map[string]Lack)}
 }
 
 // AddDeclared records a sale declared at the start of the server. err is the reason why it cannot be
@@ -75,9 +74,9 @@ func (k *Keeper) AddDeclared(sale spec.Sale, err error) {
 // Lacks returns the declared sales that are not served, by name, as of the last Update.
 func (k *Keeper) Lacks() map[string]Lack { return maps.Clone(k.lacks) }
 
-// Update processes the current content of the files, or the error of reading them. It compares a
-// served sale with its file if either has changed, or if forced is set.
-func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, forced bool) {
+// Update brings a server in line with the current content of the files, or the error of reading them. It
+// compares a served sale with its file if either has changed, or if forced is set.
+func (k *Keeper) Update(ctx context.Context, server Server, sales []spec.Sale, err error, forced bool) {
 	if forced {
 		clear(k.logged)
 	}
@@ -87,7 +86,7 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, force
 	}
 	delete(k.logged, "")
 	clear(k.lacks)
-	served := k.server.Served()
+	served := server.Served()
 	for _, sale := range sales {
 		if ctx.Err() != nil {
 			return
@@ -97,13 +96,13 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, force
 				k.lacking(sale, Lack{Why: fmt.Sprintf("run %d is not applied yet, and run %d has ended", sale.Run, is.Run), Absent: true})
 			}
 			if changed := k.changed(sale); k.applied(sale.Name, is.Generation) || changed || forced {
-				if err := k.server.Compare(ctx, sale); err != nil {
+				if err := server.Compare(ctx, sale); err != nil {
 					k.log.Warn("the file cannot be compared with the applied declaration", "sale", sale.Name, "why", err)
 				}
 			}
 			continue
 		}
-		begin, err := k.server.Prepare(ctx, sale)
+		begin, err := server.Prepare(ctx, sale)
 		if err != nil {
 			k.lacking(sale, k.why(err))
 			k.warn(sale.Name, "a declared sale cannot be served yet", err.Error())
@@ -114,13 +113,13 @@ func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, force
 		begin()
 		k.log.Info("this process serves a sale from now on", "sale", sale.Name)
 	}
-	k.server.Lack(k.Lacks())
+	server.Lack(k.Lacks())
 	for _, name := range slices.Sorted(maps.Keys(served)) {
 		is := served[name]
 		switch declared := slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }); {
 		case declared || is.Over && !is.Destroyed: // it is about to be destroyed
 		case is.Destroyed:
-			k.server.Drop(name)
+			server.Drop(name)
 			delete(k.logged, name)
 			delete(k.seen, name)
 			delete(k.newest, name)

@@ -187,9 +187,6 @@ func (p *Process) StandBy(now clock.Now, undo bool) bool {
 	return true
 }
 
-// Retired returns how many shards this process has left, and whether a peer can take them.
-func (p *Process) Retired(now clock.Now) (left int, takers bool) { return p.Ownership.Retired(now) }
-
 // Err is what Run of an Executor would have returned: nil, unless the sale's log
 // cannot be followed.
 func (p *Process) Err() error { return p.failed }
