@@ -8,9 +8,6 @@ import (
 	"salectl/api/streampb"
 )
 
-// overStream reports whether a request goes over a stream.
-func (a *asking) overStream() bool { return a.cfg.Stream && (a.path == "" || a.settles != nil) }
-
 // sendOver is post over a stream, with the answer in a.next.
 func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 	c := newCall()
@@ -20,7 +17,7 @@ func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 		c.how = How(a.settles.How)
 		c.asks = &streampb.Request{Asks: &streampb.Request_Settle{Settle: a.settles}}
 	} else {
-		c.claim = a.claim
+		c.asksFor(&a.claim)
 	}
 	sent, err := s.link.ask(ctx, c)
 	if sent {
@@ -47,8 +44,8 @@ func notTaken(s *server, a *Answer) error {
 // refused returns the answer of a server that opened no stream, if its problem document has an
 // outcome.
 func refused(s *server, err error) (Answer, error) {
-	var foreign *UnexpectedError
-	if !errors.As(err, &foreign) || foreign.said.Outcome == "" {
+	foreign, is := errors.AsType[*UnexpectedError](err)
+	if !is || foreign.said.Outcome == "" {
 		return Answer{}, err
 	}
 	said := foreign.said
