@@ -36,14 +36,6 @@ const restAfter = time.Second
 // shardOf returns the shard of a user's claims, as servers compute it.
 func shardOf(user string, shards int) int { return int(xxhash.Sum64String(user) % uint64(shards)) }
 
-// shardOfClaim returns the shard in a claim's id, -1 if it has none.
-func shardOfClaim(claim string) int {
-	if id, ok := ParseClaimID(claim); ok {
-		return id.Shard
-	}
-	return -1
-}
-
 // first returns the server to ask first: the known owner of the shard, or else the server that
 // decided last.
 func (c *Client) first(of func(shards int) int) int {
