@@ -148,7 +148,7 @@ func New(config Config) *Server {
 	s := &Server{
 		config:    config,
 		metrics:   newMetrics(),
-		dashboard: dashboard.New(dashboard.Config{Process: config.Address, Clock: config.Clock}),
+		dashboard: dashboard.New(config.Address, dashboard.MostViewers, config.Clock),
 		bodies:    access.NewMemory(maxBodies),
 		unsigned:  access.NewMemory(maxUnsigned),
 	}
