@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,8 +94,10 @@ type Client struct {
 
 	decided atomic.Int32 // index of the server that last decided a claim
 
-	places    atomic.Pointer[ownerCache] // nil: nothing is known
-	following sync.Mutex                 // held while a server is added to followed
+	// owners has the owner of each shard: 1 + the index of the server; 0: unknown. A wrong one only
+	// costs a detour: every process answers or names the owner.
+	owners    atomic.Pointer[[]atomic.Int32]
+	following sync.Mutex // held while a server is added to followed
 	followed  atomic.Pointer[[]*server]
 }
 
@@ -161,7 +164,7 @@ func ParseServer(text string) (*url.URL, error) {
 func (c *Client) newServer(u *url.URL) *server {
 	base := strings.TrimSuffix(u.String(), "/")
 	s := &server{base: base, claims: base + claimsPath(c.cfg.Sale), host: hostOf(u)}
-	s.link = &link{client: c, server: s}
+	s.link = &link{client: c, server: s, open: make(map[*linked]struct{})}
 	return s
 }
 
@@ -169,13 +172,12 @@ func (c *Client) newServer(u *url.URL) *server {
 // on another.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
-	for _, s := range c.servers {
-		s.link.close()
-	}
+	servers := c.servers
 	if followed := c.followed.Load(); followed != nil {
-		for _, s := range *followed {
-			s.link.close()
-		}
+		servers = slices.Concat(servers, *followed)
+	}
+	for _, s := range servers {
+		s.link.close()
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,9 +137,6 @@ func (l *link) opens(ctx context.Context, d *dial) {
 		l.server.called.Store(&address)
 	}
 	l.conn, d.conn = x, x
-	if l.open == nil {
-		l.open = make(map[*linked]struct{})
-	}
 	l.open[x] = struct{}{}
 	x.mu.Lock()
 	x.timer = time.AfterFunc(l.client.cfg.Timeout/ticks, x.ticks)
@@ -155,10 +154,7 @@ func (l *link) close() {
 		<-d.done
 	}
 	l.mu.Lock()
-	var open []*linked
-	for x := range l.open {
-		open = append(open, x)
-	}
+	open := slices.Collect(maps.Keys(l.open))
 	l.conn = nil
 	l.mu.Unlock()
 	for _, x := range open {
@@ -225,7 +221,7 @@ func (x *linked) takeLocked(id uint64) {
 func (x *linked) wait(ctx context.Context, c *call) (sent bool, err error) {
 	id := c.id
 	c.asks.Id = id
-	if err = x.conn.send(ctx, c.asks); err != nil {
+	if err = x.conn.out.add(ctx, true, c.asks); err != nil {
 		if x.take(id) == nil {
 			<-c.done
 		}

@@ -131,11 +131,7 @@ func (c *StreamConn) Address() string { return c.address }
 // Send queues a message, which is sent together with others. It blocks while the server reads
 // too little of earlier messages. The caller may reuse the message afterwards. An error means
 // that the stream has ended.
-func (c *StreamConn) Send(r *streampb.Request) error { return c.send(context.Background(), r) }
-
-func (c *StreamConn) send(ctx context.Context, r *streampb.Request) error {
-	return c.out.add(ctx, true, r)
-}
+func (c *StreamConn) Send(r *streampb.Request) error { return c.out.add(context.Background(), true, r) }
 
 // ErrStreamFull reports that a server reads too little of what is sent.
 var ErrStreamFull = errors.New("the stream is full: the server does not read it")
