@@ -44,11 +44,8 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	ends := make(map[string]func()) // ends of the served sales, by name; used by the keeper
 	s.lack = h.Declare
 	s.serve = func(e hosted) {
-		p := httpd.Payments{
-			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.Env, Logger: s.HTTP.Log}),
-			Webhook: payments.NewWebhook(e, s.Env, s.HTTP.Log),
-		}
-		collectors := append(e.Collectors(), p.Checker.Collectors()...)
+		checker := payments.NewChecker(payments.Config{Sale: e, Env: s.Env, Logger: s.HTTP.Log})
+		collectors := append(e.Collectors(), checker.Collectors()...)
 		registry.MustRegister(collectors...)
 		s.mu.Lock()
 		s.sales = append(s.sales, e)
@@ -63,8 +60,8 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 			}
 		})
 		checking, uncheck := context.WithCancel(serving)
-		checkers.Go(func() { p.Checker.Run(checking) })
-		h.Add(e, p)
+		checkers.Go(func() { checker.Run(checking) })
+		h.Add(e, checker, payments.NewWebhook(e, s.Env, s.HTTP.Log))
 		ends[e.Sale()] = func() {
 			h.Remove(e.Sale())
 			uncheck()
