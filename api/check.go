@@ -42,13 +42,21 @@ func CheckUser(user string) error {
 	switch {
 	case user == "":
 		return fmt.Errorf("user: must not be empty")
-	case len(user) > MaxUser:
-		return fmt.Errorf("user: %d bytes are too many, at most %d", len(user), MaxUser)
-	case visible(user): // fast path for the usual case
-	case !utf8.ValidString(user):
-		return fmt.Errorf("user: must be UTF-8")
-	case strings.ContainsFunc(user, unicode.IsControl):
-		return fmt.Errorf("user: must not contain control characters")
+	case len(user) <= MaxUser && visible(user): // fast path for the usual case
+		return nil
+	}
+	return checkText("user", user, MaxUser)
+}
+
+// checkText returns an error if a text for the records is invalid.
+func checkText(name, value string, most int) error {
+	switch {
+	case len(value) > most:
+		return fmt.Errorf("%s: %d bytes are too many, at most %d", name, len(value), most)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%s: must be UTF-8", name)
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return fmt.Errorf("%s: must not contain control characters", name)
 	}
 	return nil
 }

@@ -26,8 +26,7 @@ type Answer struct {
 	Claim    Claim    // of an accepted claim, or of one settled as requested
 	Replayed bool     // the claim had been accepted before; not set for a settlement
 	problem  []byte   // document of any other answer; see Problem
-	said     *Problem // the same, of an answer that came over a stream
-	bare     bool     // the answer is only an outcome
+	said     *Problem // the same, of an answer that came over a stream; neither: it is only an outcome
 
 	// RetryAfter is the value of the header, or else that of the outcome's Row.
 	RetryAfter time.Duration
@@ -44,10 +43,10 @@ type Answer struct {
 // Problem returns the server's problem document for a request that was not accepted or not
 // done. It is decoded on demand: a client with many claims rarely needs it.
 func (a *Answer) Problem() Problem {
-	if a.said != nil {
+	switch {
+	case a.said != nil:
 		return *a.said
-	}
-	if a.bare {
+	case a.problem == nil:
 		return a.Outcome.row().Problem()
 	}
 	var p Problem
@@ -116,9 +115,7 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 		a.key, a.body = []string{r.Key}, body
 	}
 	a.server = c.first(func(shards int) int { return shardOf(r.User, shards) })
-	err := a.ask(ctx)
-	a.answer.Key = r.Key
-	return *a.answer, err
+	return a.ask(ctx)
 }
 
 // asking is one claim or settlement in progress.
@@ -158,10 +155,10 @@ func (a *asking) free() {
 }
 
 // ask makes attempts until there is an answer, first at the server that is set.
-func (a *asking) ask(ctx context.Context) error {
+func (a *asking) ask(ctx context.Context) (Answer, error) {
 	err := a.run(ctx)
-	a.answer.Attempts, a.answer.MayBeAccepted = a.attempts, a.inDoubt
-	return err
+	a.answer.Key, a.answer.Attempts, a.answer.MayBeAccepted = a.claim.Key, a.attempts, a.inDoubt
+	return *a.answer, err
 }
 
 func (a *asking) run(ctx context.Context) error {
@@ -246,9 +243,8 @@ func (a *asking) turn() time.Duration {
 // due returns how long to wait before the server that was just asked is asked again.
 func (a *asking) due() time.Duration {
 	wait, most := a.answer.RetryAfter, a.cfg.MaxWait
-	var foreign *UnexpectedError
-	switch {
-	case errors.As(a.err, &foreign):
+	switch foreign, is := errors.AsType[*UnexpectedError](a.err); {
+	case is:
 		wait = max(foreign.RetryAfter, time.Second)
 	case a.err != nil:
 		wait, most = firstBackoff<<min(a.silent-1, 10), cmp.Or(most, maxBackoff)
@@ -267,16 +263,18 @@ func (a *asking) attempt(ctx context.Context) (err error) {
 		*a.next = Answer{}
 	}
 	server := a.Client.server(a.server)
-	if a.overStream() {
+	if a.cfg.Stream && (a.path == "" || a.settles != nil) {
 		err = a.sendOver(ctx, server)
 	} else {
-		*a.next, err = a.post(a.traced(ctx), server)
+		*a.next, err = a.post(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) },
+		}), server)
 	}
 	if err != nil && ctx.Err() == nil {
 		server.silent.Store(time.Now().UnixNano())
 	}
 	a.silent++
-	switch foreign := (*UnexpectedError)(nil); {
+	switch foreign, is := errors.AsType[*UnexpectedError](err); {
 	case err == nil:
 		a.silent = 0
 		if a.next.Outcome == Unknown {
@@ -284,29 +282,21 @@ func (a *asking) attempt(ctx context.Context) (err error) {
 		} else if a.next.Outcome.row().Decides {
 			a.inDoubt = false
 		}
-	case errors.As(err, &foreign) && !foreign.passing():
+	case is && !foreign.passing():
 	case a.sent.Load():
 		a.inDoubt = true
 	}
 	return err
 }
 
-// traced returns a context that records when a request gets a connection.
-func (a *asking) traced(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) },
-	})
-}
-
 // worthRetrying reports whether a later attempt may succeed: not if the server's name does not
 // resolve, or if the answer is not from a server of the sale.
 func worthRetrying(err error) bool {
-	var foreign *UnexpectedError
-	if errors.As(err, &foreign) {
+	if foreign, is := errors.AsType[*UnexpectedError](err); is {
 		return foreign.passing()
 	}
-	var unknownHost *net.DNSError
-	return !(errors.As(err, &unknownHost) && unknownHost.IsNotFound)
+	host, is := errors.AsType[*net.DNSError](err)
+	return !is || !host.IsNotFound
 }
 
 // post sends the request to a server over HTTP.

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,8 +94,10 @@ type Client struct {
 
 	decided atomic.Int32 // index of the server that last decided a claim
 
-	places    atomic.Pointer[ownerCache] // nil: nothing is known
-	following sync.Mutex                 // held while a server is added to followed
+	// owners has the owner of each shard: 1 + the index of the server; 0: unknown. A wrong one only
+	// costs a detour: every process answers or names the owner.
+	owners    atomic.Pointer[[]atomic.Int32]
+	following sync.Mutex // held while a server is added to followed
 	followed  atomic.Pointer[[]*server]
 }
 
@@ -161,7 +164,7 @@ func ParseServer(text string) (*url.URL, error) {
 func (c *Client) newServer(u *url.URL) *server {
 	base := strings.TrimSuffix(u.String(), "/")
 	s := &server{base: base, claims: base + claimsPath(c.cfg.Sale), host: hostOf(u)}
-	s.link = &link{client: c, server: s}
+	s.link = &link{client: c, server: s, open: make(map[*linked]struct{})}
 	return s
 }
 
@@ -169,13 +172,12 @@ func (c *Client) newServer(u *url.URL) *server {
 // on another.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
-	for _, s := range c.servers {
-		s.link.close()
-	}
+	servers := c.servers
 	if followed := c.followed.Load(); followed != nil {
-		for _, s := range *followed {
-			s.link.close()
-		}
+		servers = slices.Concat(servers, *followed)
+	}
+	for _, s := range servers {
+		s.link.close()
 	}
 }
 
@@ -220,13 +222,9 @@ func (c *Client) Status(ctx context.Context) (Sale, error) {
 	return sale, err
 }
 
-// User returns the newest claims of a user. Errors are those of Status.
-func (c *Client) User(ctx context.Context, user string) (User, error) {
-	return c.UserPage(ctx, user, Page{})
-}
-
-// UserPage returns a page of a user's claims. An invalid cursor is a *Problem with BadRequest.
-func (c *Client) UserPage(ctx context.Context, user string, p Page) (has User, err error) {
+// User returns a page of a user's claims. Errors are those of Status; for an invalid cursor, a
+// *Problem with BadRequest.
+func (c *Client) User(ctx context.Context, user string, p Page) (has User, err error) {
 	if c.cfg.Stream {
 		has.Claims, has.Next, err = c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) }, &streampb.Query{User: user}, p)
 		if err != nil {
@@ -239,14 +237,9 @@ func (c *Client) UserPage(ctx context.Context, user string, p Page) (has User, e
 	return has, err
 }
 
-// LookUp returns one claim by its id from the ledger, with the newest of its refunds due.
-// Errors are those of Status; for a claim that does not exist, a *Problem with NoSuchClaim.
-func (c *Client) LookUp(ctx context.Context, claim string) (Claim, error) {
-	return c.LookUpPage(ctx, claim, Page{})
-}
-
-// LookUpPage is LookUp with a page of the claim's refunds due.
-func (c *Client) LookUpPage(ctx context.Context, claim string, p Page) (Claim, error) {
+// LookUp returns one claim by its id from the ledger, with a page of its refunds due. Errors are
+// those of Status; for a claim that does not exist, a *Problem with NoSuchClaim.
+func (c *Client) LookUp(ctx context.Context, claim string, p Page) (Claim, error) {
 	var found Claim
 	if id, ok := ParseClaimID(claim); ok && c.cfg.Stream {
 		claims, _, err := c.lookOver(ctx, func(int) int { return id.Shard }, &streampb.Query{Claim: id.ToStream()}, p)
@@ -262,7 +255,7 @@ func (c *Client) LookUpPage(ctx context.Context, claim string, p Page) (Claim, e
 // Ready queries whether the process at the first server, an admin address, can sell.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	var ready Readiness
-	response, body, err := c.get(ctx, c.servers[0].base+ReadyPath)
+	response, body, err := c.send(ctx, http.MethodGet, c.servers[0].base+ReadyPath, nil)
 	if err != nil {
 		return ready, err
 	}
@@ -275,7 +268,7 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 
 // Alive queries whether the process at the first server, an admin address, runs.
 func (c *Client) Alive(ctx context.Context) error {
-	response, body, err := c.get(ctx, c.servers[0].base+AlivePath)
+	response, body, err := c.send(ctx, http.MethodGet, c.servers[0].base+AlivePath, nil)
 	if err != nil {
 		return err
 	}
@@ -289,11 +282,17 @@ func (c *Client) Alive(ctx context.Context) error {
 // look decodes the answer to a GET from the first server that has one. told reports whether
 // the decoded answer is the requested one.
 func (c *Client) look(ctx context.Context, path string, into any, told func() bool) error {
-	return c.inTurn(ctx, int(c.decided.Load()), func(s *server) error { return c.lookAt(ctx, s.base, path, into, told) })
+	return c.inTurn(ctx, int(c.decided.Load()), func(s *server) error {
+		response, body, err := c.send(ctx, http.MethodGet, s.base+path, nil)
+		if err != nil {
+			return err
+		}
+		return decode(s.base, response, body, into, told)
+	})
 }
 
 // inTurn asks the servers, beginning with the one with the index at, until one answers. Otherwise it
-// returns the most informative error.
+// returns the most informative error, of equal ones the last.
 func (c *Client) inTurn(ctx context.Context, at int, ask func(*server) error) (most error) {
 	tries := len(c.servers)
 	if at >= tries { // a discovered server
@@ -304,7 +303,9 @@ func (c *Client) inTurn(ctx context.Context, at int, ask func(*server) error) (m
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		most = saysMore(most, err)
+		if says(err) >= says(most) {
+			most = err
+		}
 		if at++; at >= len(c.servers) {
 			at = 0
 		}
@@ -312,20 +313,12 @@ func (c *Client) inTurn(ctx context.Context, at int, ask func(*server) error) (m
 	return most
 }
 
-// saysMore returns the more informative of two errors; the later one if they are equal.
-func saysMore(before, after error) error {
-	if says(before) > says(after) {
-		return before
-	}
-	return after
-}
-
 // says ranks an error. The order is: a server that has decided, one that temporarily could
 // not, one that does not serve the sale. 0 is for anything that is no server of a sale or does
 // not answer.
 func says(err error) int {
-	var problem *Problem
-	if !errors.As(err, &problem) {
+	problem, is := errors.AsType[*Problem](err)
+	if !is {
 		return 0
 	}
 	switch row := problem.Outcome.row(); {
@@ -335,14 +328,6 @@ func says(err error) int {
 		return 2
 	}
 	return 1
-}
-
-func (c *Client) lookAt(ctx context.Context, base, path string, into any, told func() bool) error {
-	response, body, err := c.get(ctx, base+path)
-	if err != nil {
-		return err
-	}
-	return decode(base, response, body, into, told)
 }
 
 // decode decodes an answer of a sale, and returns the buffer to the pool.
@@ -360,12 +345,22 @@ func decode(base string, response *http.Response, body *bytes.Buffer, into any, 
 	return unexpected(base, response, body)
 }
 
-func (c *Client) get(ctx context.Context, url string) (*http.Response, *bytes.Buffer, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// send sends a request, with a body unless that is nil, as do does.
+func (c *Client) send(ctx context.Context, method, url string, body any) (*http.Response, *bytes.Buffer, error) {
+	header, in := c.header, io.Reader(nil)
+	if body != nil { // a GET has none, which proxies may refuse
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, nil, err
+		}
+		header, in = c.header.Clone(), bytes.NewReader(text)
+		header.Set("Content-Type", TypeJSON)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, url, in)
 	if err != nil {
 		return nil, nil, err
 	}
-	request.Header = c.header
+	request.Header = header
 	return c.do(request)
 }
 

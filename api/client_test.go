@@ -384,24 +384,24 @@ func TestClientLooks(t *testing.T) {
 		t.Errorf("asked for %q, want %q", s.bodies[0], want)
 	}
 	s = sells(t, said{200, string(user), ""})
-	if got, err := buys(t, 1, nil, s.url).User(t.Context(), "a/b"); err != nil || got.Claims[0].ID != "1-2-3" {
+	if got, err := buys(t, 1, nil, s.url).User(t.Context(), "a/b", Page{}); err != nil || got.Claims[0].ID != "1-2-3" {
 		t.Errorf("%v, %+v", err, got)
 	}
 	if want := "GET /v1/sales/movie/users/a%2Fb  "; s.bodies[0] != want {
 		t.Errorf("asked for %q, want %q", s.bodies[0], want)
 	}
-	if got, err := buys(t, 1, nil, s.url).User(t.Context(), "c"); err == nil {
+	if got, err := buys(t, 1, nil, s.url).User(t.Context(), "c", Page{}); err == nil {
 		t.Errorf("another user: %+v", got)
 	}
 	claim, _ := json.Marshal(Claim{Outcome: Sold, ID: "1-2-3", Sale: "movie", Units: []int64{7}, Books: Books{Payment: "p1", RefundDue: []string{"p2"}}})
 	s = sells(t, said{200, string(claim), ""})
-	if got, err := buys(t, 1, nil, standby.url, s.url).LookUp(t.Context(), "1-2-3"); err != nil || got.Payment != "p1" || !slices.Equal(got.RefundDue, []string{"p2"}) {
+	if got, err := buys(t, 1, nil, standby.url, s.url).LookUp(t.Context(), "1-2-3", Page{}); err != nil || got.Payment != "p1" || !slices.Equal(got.RefundDue, []string{"p2"}) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	if want := "GET /v1/sales/movie/claims/1-2-3  "; s.bodies[0] != want {
 		t.Errorf("asked for %q, want %q", s.bodies[0], want)
 	}
-	if got, err := buys(t, 1, nil, s.url).LookUp(t.Context(), "1-2-4"); err == nil {
+	if got, err := buys(t, 1, nil, s.url).LookUp(t.Context(), "1-2-4", Page{}); err == nil {
 		t.Errorf("another claim: %+v", got)
 	}
 	_, err := buys(t, 1, nil, standby.url).Status(t.Context())
@@ -420,7 +420,7 @@ func TestClientLooks(t *testing.T) {
 			urls = append(urls, sells(t, answer).url)
 			want = cmp.Or(want, answer.body)
 		}
-		_, err := buys(t, 1, nil, urls...).LookUp(t.Context(), "1-2-3")
+		_, err := buys(t, 1, nil, urls...).LookUp(t.Context(), "1-2-3", Page{})
 		if !errors.As(err, &problem) || !strings.Contains(want, string(problem.Outcome)) {
 			t.Errorf("%v: %v", order, err)
 		}

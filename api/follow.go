@@ -58,14 +58,14 @@ func (c *Client) Follow(ctx context.Context, f Following) iter.Seq2[Events, erro
 		for at, silent := 0, 0; ; at++ {
 			told := follows.told
 			err := follows.ask(ctx, c.servers[at%len(c.servers)].base)
-			var foreign *UnexpectedError
+			foreign, _ := errors.AsType[*UnexpectedError](err)
 			switch {
 			case errors.Is(err, errFollowed):
 				return
 			case ctx.Err() != nil:
 				yield(Events{}, context.Cause(ctx))
 				return
-			case errors.As(err, &foreign) && foreign.passing():
+			case foreign != nil && foreign.passing():
 			case foreign != nil, errors.As(err, new(*Problem)):
 				yield(Events{}, err)
 				return

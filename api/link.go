@@ -2,11 +2,11 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,9 +51,13 @@ type call struct {
 	done  chan struct{} // holds one signal
 	until int           // tick of the stream at which the call times out
 
-	id    uint64
-	asks  *streampb.Request // nil: it sends claim
-	claim Request
+	id   uint64
+	asks *streampb.Request
+
+	// The parts of asks for a claim are reused, which saves allocations.
+	request streampb.Request
+	asked   streampb.Request_Claim
+	claim   streampb.NewClaim
 
 	how    How     // of a settlement; "": none
 	answer *Answer // destination of the answer
@@ -68,8 +72,16 @@ func newCall() *call { return pooledCalls.Get().(*call) }
 
 func (c *call) free() {
 	c.answer, c.claims, c.next, c.err, c.how = nil, nil, "", nil, ""
-	c.asks, c.claim = nil, Request{}
+	c.asks = nil
+	c.claim.Reset()
 	pooledCalls.Put(c)
+}
+
+// asksFor makes the call send a claim.
+func (c *call) asksFor(r *Request) {
+	c.claim.User, c.claim.Key, c.claim.Quantity = r.User, r.Key, r.Quantity
+	c.claim.Names, c.claim.Adjacent = r.Units, r.Adjacent
+	c.asked.Claim, c.request.Asks, c.asks = &c.claim, &c.asked, &c.request
 }
 
 var (
@@ -106,7 +118,7 @@ func (l *link) opens(ctx context.Context, d *dial) {
 	defer d.cancel()
 	x := &linked{link: l, calls: make(map[uint64]*call)}
 	cfg := StreamConfig{
-		Server: l.server.base, Sale: l.client.cfg.Sale, Token: l.client.cfg.Token, like: l.client.cfg.Transport,
+		Server: l.server.base, Sale: l.client.cfg.Sale, Token: l.client.cfg.Token, Transport: l.client.cfg.Transport,
 		reuse: true,
 	}
 	ready := make(chan struct{}) // closed once conn is set
@@ -125,9 +137,6 @@ func (l *link) opens(ctx context.Context, d *dial) {
 		l.server.called.Store(&address)
 	}
 	l.conn, d.conn = x, x
-	if l.open == nil {
-		l.open = make(map[*linked]struct{})
-	}
 	l.open[x] = struct{}{}
 	x.mu.Lock()
 	x.timer = time.AfterFunc(l.client.cfg.Timeout/ticks, x.ticks)
@@ -145,10 +154,7 @@ func (l *link) close() {
 		<-d.done
 	}
 	l.mu.Lock()
-	var open []*linked
-	for x := range l.open {
-		open = append(open, x)
-	}
+	open := slices.Collect(maps.Keys(l.open))
 	l.conn = nil
 	l.mu.Unlock()
 	for _, x := range open {
@@ -214,13 +220,8 @@ func (x *linked) takeLocked(id uint64) {
 
 func (x *linked) wait(ctx context.Context, c *call) (sent bool, err error) {
 	id := c.id
-	if c.asks == nil {
-		err = x.conn.sendClaim(ctx, id, &c.claim)
-	} else {
-		c.asks.Id = id
-		err = x.conn.send(ctx, c.asks)
-	}
-	if err != nil {
+	c.asks.Id = id
+	if err = x.conn.out.add(ctx, true, c.asks); err != nil {
 		if x.take(id) == nil {
 			<-c.done
 		}
@@ -331,21 +332,4 @@ func answerOfProblem(p *streampb.Problem) Answer {
 		Outcome: Outcome(p.Outcome), Status: int(p.Status), RetryAfter: time.Second,
 		said: &Problem{Type: "about:blank", Title: p.Title, Status: int(p.Status), Detail: p.Detail, Outcome: Outcome(p.Outcome)},
 	}
-}
-
-// likeTransport returns a transport for streams that connects like another one, or, without
-// one, with the TLS configuration over.
-func likeTransport(like http.RoundTripper, over *tls.Config) (_ http.RoundTripper, own *http.Transport) {
-	switch t := like.(type) {
-	case nil:
-		own = streamTransport()
-		own.TLSClientConfig = over.Clone() // a transport modifies its configuration
-	case *http.Transport:
-		own = t.Clone()
-		own.Protocols, own.HTTP2 = streamProtocols(), streamSettings
-		own.DisableCompression, own.DisableKeepAlives = true, false
-	default:
-		return like, nil
-	}
-	return own, own
 }

@@ -275,7 +275,7 @@ func compareValue(t *testing.T, document object, at string, schema object, of re
 // Each word that a field may have is a constant, and each constant is one of the words.
 func TestOpenAPIHasTheWords(t *testing.T) {
 	phases := constants(t, "../backends/ledger/phase.go", "Phase")
-	processes, moves, shards := constants(t, "processes.go", "Process"), constants(t, "processes.go", "Move"), constants(t, "wire.go", "Shard")
+	processes, moves, shards := constants(t, "wire.go", "Process"), constants(t, "wire.go", "Move"), constants(t, "wire.go", "Shard")
 	schemas := theDocument(t).at("components", "schemas")
 	for _, one := range []struct {
 		schema, field string

@@ -1,11 +1,8 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 )
 
@@ -42,31 +39,13 @@ func (c *Client) Drain(ctx context.Context, undo bool) (Share, error) {
 }
 
 func (c *Client) share(ctx context.Context, method string, body any) (s Share, err error) {
-	err = c.operate(ctx, method, salePath(c.cfg.Sale)+"/drain", body, &s, func() bool { return s.Sale == c.cfg.Sale })
-	return s, err
-}
-
-// operate sends one request to the first server.
-func (c *Client) operate(ctx context.Context, method, path string, body, into any, told func() bool) error {
 	base := c.servers[0].base
-	request, err := http.NewRequestWithContext(ctx, method, base+path, nil)
+	response, said, err := c.send(ctx, method, base+salePath(c.cfg.Sale)+"/drain", body)
 	if err != nil {
-		return err
+		return s, err
 	}
-	request.Header = c.header.Clone()
-	if body != nil { // a GET has none, which proxies may refuse
-		text, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-		request.Header.Set("Content-Type", TypeJSON)
-	}
-	response, said, err := c.do(request)
-	if err != nil {
-		return err
-	}
-	return decode(base, response, said, into, told)
+	err = decode(base, response, said, &s, func() bool { return s.Sale == c.cfg.Sale })
+	return s, err
 }
 
 // SalesAt returns the sales served at the first server, an admin address.

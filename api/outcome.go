@@ -117,9 +117,9 @@ func (row *Row) Problem() Problem {
 	return Problem{Type: OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome}
 }
 
-// askAgain ends the detail if an earlier request with the same key may have reached another
+// AskAgain ends the detail if an earlier request with the same key may have reached another
 // server, or this one before its restart.
-const askAgain = " An earlier request with the same Idempotency-Key may have been accepted: repeat the request with that key."
+const AskAgain = " Repeat the request with the same Idempotency-Key: an earlier one may have been accepted."
 
 // outcomes is the only definition of the meaning of outcomes outside of the executor.
 var outcomes = [...]Row{
@@ -172,17 +172,17 @@ var outcomes = [...]Row{
 		Title: "No such sale", Detail: "This server serves no sale of this name."},
 
 	{Outcome: Overloaded, Denies: true, Status: http.StatusTooManyRequests, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not processed." + askAgain},
+		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not processed." + AskAgain},
 	{Outcome: NoQuorum, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "No quorum", Detail: "This server cannot sell at the moment: it has no lease, or the ledger does not answer. It did not accept this request." + askAgain},
+		Title: "No quorum", Detail: "This server cannot sell at the moment: it has no lease, or the ledger does not answer. It did not accept this request." + AskAgain},
 	{Outcome: Unknown, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Unknown", Detail: "It is not yet known whether the claim was accepted: repeat the request with the same Idempotency-Key."},
+		Title: "Unknown", Detail: "It is not yet known whether the request was accepted." + AskAgain},
 	{Outcome: Standby, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Standby", Detail: "The owner of the shard cannot be reached at the moment; this request was not processed." + askAgain},
+		Title: "Standby", Detail: "The owner of the shard cannot be reached at the moment; this request was not processed." + AskAgain},
 	{Outcome: NotChecked, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + askAgain},
+		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + AskAgain},
 	{Outcome: Draining, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Shutting down", Detail: "This server is shutting down; this request was not processed." + askAgain},
+		Title: "Shutting down", Detail: "This server is shutting down; this request was not processed." + AskAgain},
 }
 
 // Outcomes returns the table of all outcomes: accepted ones first, then by the action that

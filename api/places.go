@@ -18,12 +18,6 @@ const (
 	OwnerHeader = "Salectl-Owner"
 )
 
-// ownerCache is the client's knowledge of the owners of shards. A wrong entry only costs a detour:
-// every process answers or names the owner.
-type ownerCache struct {
-	at []atomic.Int32 // by shard: 1 + the index of the server; 0: unknown
-}
-
 // mostShards bounds the number of shards that a client accepts.
 const mostShards = 1 << 16
 
@@ -36,31 +30,17 @@ const restAfter = time.Second
 // shardOf returns the shard of a user's claims, as servers compute it.
 func shardOf(user string, shards int) int { return int(xxhash.Sum64String(user) % uint64(shards)) }
 
-// shardOfClaim returns the shard in a claim's id, -1 if it has none.
-func shardOfClaim(claim string) int {
-	if id, ok := ParseClaimID(claim); ok {
-		return id.Shard
-	}
-	return -1
-}
-
 // first returns the server to ask first: the known owner of the shard, or else the server that
 // decided last.
 func (c *Client) first(of func(shards int) int) int {
-	last := int(c.decided.Load())
-	p := c.places.Load()
-	if p == nil {
-		return last
+	if p := c.owners.Load(); p != nil {
+		if shard := of(len(*p)); shard >= 0 && shard < len(*p) {
+			if known := int((*p)[shard].Load()) - 1; known >= 0 && !c.server(known).rests() {
+				return known
+			}
+		}
 	}
-	shard := of(len(p.at))
-	if shard < 0 || shard >= len(p.at) {
-		return last
-	}
-	known := int(p.at[shard].Load()) - 1
-	if known < 0 || c.server(known).rests() {
-		return last
-	}
-	return known
+	return int(c.decided.Load())
 }
 
 // learn records the owner of a shard.
@@ -68,15 +48,15 @@ func (c *Client) learn(owner string, shard, shards int) {
 	if owner == "" || shards <= 0 || shards > mostShards || shard < 0 || shard >= shards || len(c.servers) == 1 && !c.cfg.FollowOwners {
 		return
 	}
-	p := c.places.Load()
-	if p == nil || len(p.at) != shards {
-		p = &ownerCache{at: make([]atomic.Int32, shards)}
-		c.places.Store(p)
+	p := c.owners.Load()
+	if p == nil || len(*p) != shards {
+		p = new(make([]atomic.Int32, shards))
+		c.owners.Store(p)
 	}
-	if known := p.at[shard].Load(); known > 0 && c.server(int(known)-1).is(owner) {
-		return
+	at := &(*p)[shard]
+	if known := at.Load(); known == 0 || !c.server(int(known)-1).is(owner) {
+		at.Store(int32(1 + c.find(owner)))
 	}
-	p.at[shard].Store(int32(1 + c.find(owner)))
 }
 
 // learnFrom records the owner in the headers of an answer.

@@ -1,12 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"salectl/api/streampb"
 )
@@ -56,28 +54,8 @@ func (s Settlement) Check(how How) error {
 	case how != Refund && s.Retire:
 		return fmt.Errorf("retire: only a refund has it")
 	}
-	for _, text := range []struct {
-		name, value string
-		most        int
-	}{{"payment", s.Payment, MaxPayment}, {"who", s.Who, MaxWho}, {"reason", s.Reason, MaxReason}} {
-		if err := checkText(text.name, text.value, text.most); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkText returns an error if a text for the records is invalid.
-func checkText(name, value string, most int) error {
-	switch {
-	case len(value) > most:
-		return fmt.Errorf("%s: %d bytes are too many, at most %d", name, len(value), most)
-	case !utf8.ValidString(value):
-		return fmt.Errorf("%s: must be UTF-8", name)
-	case strings.ContainsFunc(value, unicode.IsControl):
-		return fmt.Errorf("%s: must not contain control characters", name)
-	}
-	return nil
+	return cmp.Or(
+		checkText("payment", s.Payment, MaxPayment), checkText("who", s.Who, MaxWho), checkText("reason", s.Reason, MaxReason))
 }
 
 // Settle sends a settlement until a server has decided it, as Claim does. Settling a claim
@@ -94,10 +72,10 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 	a := c.asking()
 	defer a.free()
 	a.path, a.key, a.body = settlePath(claim, how), []string{}, body
-	if id, ok := ParseClaimID(claim); ok && c.cfg.Stream && how != Refund {
+	id, ok := ParseClaimID(claim)
+	if ok && c.cfg.Stream && how != Refund {
 		a.settles = &streampb.Settlement{Claim: id.ToStream(), How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}
 	}
-	a.server = c.first(func(int) int { return shardOfClaim(claim) })
-	err = a.ask(ctx)
-	return *a.answer, err
+	a.server = c.first(func(int) int { return id.Shard })
+	return a.ask(ctx)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -37,8 +38,8 @@ type StreamConfig struct {
 	Token  string // bearer token; "": none
 	Peer   bool   // the caller is another process of the sale
 
-	// Transport makes the connection and must support HTTP/2. nil: a new one for this stream
-	// alone.
+	// Transport makes the connection and must support HTTP/2. An *http.Transport is copied, and
+	// the copy configured for one stream. nil: a new one for this stream alone.
 	Transport http.RoundTripper
 
 	// TLS configures https: trusted authorities and the client's certificate; nil: those of
@@ -52,8 +53,7 @@ type StreamConfig struct {
 	// has ended the stream normally.
 	Closed func(error)
 
-	reuse bool              // Received keeps no message
-	like  http.RoundTripper // instead of Transport: template for connections
+	reuse bool // Received keeps no message
 }
 
 // mostGathered is the number of unsent bytes above which Send waits.
@@ -73,18 +73,11 @@ type StreamConn struct {
 // DialStream opens a stream. ctx applies to the opening only. The error is an *UnexpectedError
 // if a server has answered and opened none.
 func DialStream(ctx context.Context, cfg StreamConfig) (*StreamConn, error) {
-	transport, own := cfg.Transport, (*http.Transport)(nil)
-	if transport == nil {
-		transport, own = likeTransport(cfg.like, cfg.TLS)
-	}
-	c := &StreamConn{cfg: cfg, out: newGathered(), done: make(chan struct{})}
+	transport, release := streamTransport(&cfg)
+	c := &StreamConn{cfg: cfg, out: new(gathered), done: make(chan struct{})}
+	c.out.some.L, c.out.room.L = &c.out.mu, &c.out.mu
 	open, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.cancel = func() {
-		cancel()
-		if own != nil {
-			own.CloseIdleConnections()
-		}
-	}
+	c.cancel = func() { cancel(); release() }
 	stop := context.AfterFunc(ctx, cancel)
 	response, err := c.open(open, transport)
 	if !stop() && err == nil {
@@ -138,26 +131,7 @@ func (c *StreamConn) Address() string { return c.address }
 // Send queues a message, which is sent together with others. It blocks while the server reads
 // too little of earlier messages. The caller may reuse the message afterwards. An error means
 // that the stream has ended.
-func (c *StreamConn) Send(r *streampb.Request) error { return c.send(context.Background(), r) }
-
-func (c *StreamConn) send(ctx context.Context, r *streampb.Request) error {
-	return c.out.add(ctx, true, r)
-}
-
-// sendClaim is send for a claim of units.
-func (c *StreamConn) sendClaim(ctx context.Context, id uint64, r *Request) error {
-	if err := c.out.lock(ctx, true); err != nil {
-		return err
-	}
-	defer c.out.mu.Unlock()
-	claim := &c.out.claim // reused, which saves allocations
-	claim.User, claim.Key, claim.Quantity = r.User, r.Key, r.Quantity
-	claim.Names, claim.Adjacent = r.Units, r.Adjacent
-	c.out.asks.Claim = claim
-	c.out.request.Id, c.out.request.Asks = id, &c.out.asks
-	c.out.buf = streampb.Append(c.out.buf, &c.out.request)
-	return nil
-}
+func (c *StreamConn) Send(r *streampb.Request) error { return c.out.add(context.Background(), true, r) }
 
 // ErrStreamFull reports that a server reads too little of what is sent.
 var ErrStreamFull = errors.New("the stream is full: the server does not read it")
@@ -198,67 +172,52 @@ func (c *StreamConn) receive() {
 	}
 }
 
-// streamChunk is the initial size of the read buffer.
-const streamChunk = 64 << 10
-
 func (c *StreamConn) read() error {
-	buf, n := make([]byte, streamChunk), 0
-	decoder := new(streampb.Decoder)
+	in, decoder := streampb.NewReader(c.body, streampb.MaxReply), new(streampb.Decoder)
 	for {
-		more, err := c.body.Read(buf[n:])
-		n += more
-		rest := buf[:n]
-		for {
-			message, after, err := streampb.Cut(rest, streampb.MaxReply)
-			if err != nil {
-				return fmt.Errorf("the answers of %s cannot be read: %w", c.cfg.Server, err)
-			}
-			if message == nil {
-				break
-			}
-			rest = after
-			if !c.cfg.reuse {
-				decoder = new(streampb.Decoder)
-			}
-			reply, err := decoder.Reply(message)
-			if err != nil {
-				return fmt.Errorf("the answers of %s cannot be read: %w", c.cfg.Server, err)
-			}
-			c.cfg.Received(reply)
-		}
-		switch {
-		case err == io.EOF && len(rest) == 0:
+		message, err := in.Next()
+		if err == io.EOF {
 			return nil
-		case err == io.EOF:
-			return io.ErrUnexpectedEOF
-		case err != nil:
-			return err
 		}
-		if n = copy(buf, rest); n > len(buf)/2 { // a long message
-			buf = append(buf, make([]byte, len(buf))...)
+		if !c.cfg.reuse {
+			decoder = new(streampb.Decoder)
 		}
+		var reply *streampb.Reply
+		if err == nil {
+			reply, err = decoder.Reply(message)
+		}
+		if err != nil {
+			return fmt.Errorf("the answers of %s cannot be read: %w", c.cfg.Server, err)
+		}
+		c.cfg.Received(reply)
 	}
 }
 
-// streamTransport returns a transport for one connection, by HTTP/2 with or without TLS.
-func streamTransport() *http.Transport {
-	return &http.Transport{
-		Protocols: streamProtocols(), HTTP2: streamSettings, DisableCompression: true,
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 5 * time.Second,
+// streamTransport returns the transport of one stream: by HTTP/2 with or without TLS, unless
+// StreamConfig has one of another type. release closes its connections.
+func streamTransport(cfg *StreamConfig) (_ http.RoundTripper, release func()) {
+	var own *http.Transport
+	switch t := cfg.Transport.(type) {
+	case nil:
+		own = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			TLSClientConfig:     cfg.TLS.Clone(), // a transport modifies its configuration
+		}
+	case *http.Transport:
+		own = t.Clone()
+	default:
+		return t, func() {}
 	}
+	own.Protocols = new(http.Protocols)
+	own.Protocols.SetHTTP2(true)
+	own.Protocols.SetUnencryptedHTTP2(true)
+	// Pings detect a server that has disappeared without closing its connection.
+	own.HTTP2 = cmp.Or(own.HTTP2, new(http.HTTP2Config))
+	own.HTTP2.SendPingTimeout, own.HTTP2.PingTimeout = 5*time.Second, 5*time.Second
+	own.DisableCompression, own.DisableKeepAlives = true, false
+	return own, own.CloseIdleConnections
 }
-
-// streamProtocols returns HTTP/2 only, with TLS and without.
-func streamProtocols() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetHTTP2(true)
-	p.SetUnencryptedHTTP2(true)
-	return p
-}
-
-// streamSettings detect a server that has disappeared without closing its connection.
-var streamSettings = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
 
 // gathered is the body of a request. Its reader takes all messages that were added since the
 // last read.
@@ -268,70 +227,36 @@ type gathered struct {
 	room  sync.Cond // signals room
 	buf   []byte
 	ended error // nil: more may follow
-
-	request streampb.Request // the claim appended last
-	asks    streampb.Request_Claim
-	claim   streampb.NewClaim
 }
 
-func newGathered() *gathered {
-	g := new(gathered)
-	g.some.L, g.room.L = &g.mu, &g.mu
-	return g
-}
+func (g *gathered) fullLocked() bool { return len(g.buf) > mostGathered && g.ended == nil }
 
+// add adds messages, all or none. If there is no room it waits, or without wait fails.
 func (g *gathered) add(ctx context.Context, wait bool, all ...*streampb.Request) error {
-	if err := g.lock(ctx, wait); err != nil {
-		return err
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if wait && g.fullLocked() {
+		defer context.AfterFunc(ctx, func() {
+			g.mu.Lock()
+			g.room.Broadcast()
+			g.mu.Unlock()
+		})()
+		for g.fullLocked() && ctx.Err() == nil {
+			g.room.Wait()
+		}
+	}
+	switch {
+	case g.ended != nil:
+		return errStreamClosed
+	case g.fullLocked() && wait:
+		return context.Cause(ctx)
+	case g.fullLocked():
+		return ErrStreamFull
+	case len(g.buf) == 0:
+		g.some.Signal()
 	}
 	for _, r := range all {
 		g.buf = streampb.Append(g.buf, r)
-	}
-	g.mu.Unlock()
-	return nil
-}
-
-// lock locks mu once there is room for a message, which the caller appends to buf.
-func (g *gathered) lock(ctx context.Context, wait bool) error {
-	g.mu.Lock()
-	if err := g.fullLocked(ctx, wait); err != nil {
-		g.mu.Unlock()
-		return err
-	}
-	if len(g.buf) == 0 {
-		g.some.Signal()
-	}
-	return nil
-}
-
-func (g *gathered) fullLocked(ctx context.Context, wait bool) error {
-	if len(g.buf) > mostGathered && g.ended == nil {
-		if !wait {
-			return ErrStreamFull
-		}
-		if err := g.waitLocked(ctx); err != nil {
-			return err
-		}
-	}
-	if g.ended != nil {
-		return errStreamClosed
-	}
-	return nil
-}
-
-// waitLocked waits for room.
-func (g *gathered) waitLocked(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
-		g.mu.Lock()
-		g.room.Broadcast()
-		g.mu.Unlock()
-	})
-	defer stop()
-	for len(g.buf) > mostGathered && g.ended == nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		g.room.Wait()
 	}
 	return nil
 }

@@ -33,7 +33,6 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 		return
 	}
 	if m.Message == "" && m.Rule == "" && m.OpensAtNs == 0 && m.ServerTimeNs == 0 && len(m.Claims) == 0 && m.Claim == nil && !m.RefundDue {
-		a.bare = true
 		return
 	}
 	p := row.Problem()

@@ -97,11 +97,11 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 	claims, next := []api.Claim{}, ""
 	_, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
 		if o.claim != "" {
-			one, err := lookUp(ctx, func() (api.Claim, error) { return c.LookUpPage(ctx, o.claim, o.page) })
+			one, err := lookUp(ctx, func() (api.Claim, error) { return c.LookUp(ctx, o.claim, o.page) })
 			claims = append(claims, one)
 			return api.Answer{}, err
 		}
-		has, err := lookUp(ctx, func() (api.User, error) { return c.UserPage(ctx, o.user, o.page) })
+		has, err := lookUp(ctx, func() (api.User, error) { return c.User(ctx, o.user, o.page) })
 		claims, next = append(claims, has.Claims...), has.Next
 		return api.Answer{}, err
 	})

@@ -125,7 +125,7 @@ var vendors = map[string]string{
 	"gopkg.in/yaml.v3":           "spec executor/httpd",
 	"github.com/invopop":         "spec",
 	"github.com/chromedp":        "internal/services/browser",
-	"github.com/prometheus":      "executor executor/metrics executor/payments executor/httpd server sim sim/stepped",
+	"github.com/prometheus":      "executor executor/metrics executor/payments executor/httpd executor/httpd/dashboard server sim sim/stepped",
 	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/payload backends/ledger/ledgerpb backends/hbase planner planner/current planner/plannertest executor/saletest sim sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",

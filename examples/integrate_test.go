@@ -50,7 +50,7 @@ func TestIntegrate(t *testing.T) {
 					t.Fatalf("%v: %s", err, out)
 				}
 			}
-			has, err := client.User(t.Context(), program)
+			has, err := client.User(t.Context(), program, api.Page{})
 			if err != nil || len(has.Claims) != 1 || has.Claims[0].Outcome != api.Sold || has.Claims[0].Payment != "payment-of-order-1" {
 				t.Errorf("the ledger has %+v, %v", has, err)
 			}

@@ -62,7 +62,7 @@ func scriptHas(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		var has api.User
 		if err := wait.Poll(wait.Limit, func() (err error) { // its shard may have no owner yet
-			has, err = client.User(context.Background(), told.User)
+			has, err = client.User(context.Background(), told.User, api.Page{})
 			return err
 		}); err != nil {
 			return err

@@ -83,7 +83,7 @@ func scriptClaimed(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer client.Close()
 	scripts.Eventually(ts, func() error {
-		user, err := client.User(context.Background(), args[1])
+		user, err := client.User(context.Background(), args[1], api.Page{})
 		switch {
 		case err != nil:
 			return err

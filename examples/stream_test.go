@@ -121,7 +121,7 @@ func TestStreamClients(t *testing.T) {
 		c, err := api.NewClient(api.Config{Servers: []string{one}, Sale: "movie-tickets"})
 		if err == nil {
 			err = wait.Poll(wait.Limit, func() error {
-				u, err := c.User(ctx, "killed-300")
+				u, err := c.User(ctx, "killed-300", api.Page{})
 				if err == nil && len(u.Claims) == 0 {
 					err = errors.New("no claim yet")
 				}
@@ -159,7 +159,7 @@ func TestStreamClients(t *testing.T) {
 	}
 	for user, got := range told {
 		all.Go(func() {
-			c, err := client.LookUp(ctx, got.claim)
+			c, err := client.LookUp(ctx, got.claim, api.Page{})
 			if err != nil || c.User != user || fmt.Sprint(c.Units) != "["+got.unit+"]" || c.Outcome != api.Sold {
 				t.Errorf("%s was told of %v, and there is %+v, %v", user, got, c, err)
 				return

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 )
@@ -98,25 +97,15 @@ func lasting(d time.Duration) string {
 
 // niceTicks returns round numbers from 0, at most n steps; the last one is at least most.
 func niceTicks(most float64, n int) (ticks []float64) {
-	if most <= 0 {
-		most = 1
+	most = max(most, 1) // counts are whole
+	step := 1.0
+	for i := 0; step*float64(n) < most*(1-1e-9); i++ {
+		step *= [...]float64{2, 2.5, 2}[i%3] // 1, 2, 5, 10, 20…
 	}
-	raw := most / float64(n)
-	unit := math.Pow(10, math.Floor(math.Log10(raw)))
-	step := unit * 10
-	for _, f := range []float64{1, 2, 5} {
-		if f*unit >= raw*(1-1e-9) {
-			step = f * unit
-			break
-		}
+	for at := 0.0; at < most+step; at += step {
+		ticks = append(ticks, at)
 	}
-	step = max(step, 1) // counts are whole
-	for i := 0; ; i++ {
-		ticks = append(ticks, float64(i)*step)
-		if float64(i)*step >= most {
-			return ticks
-		}
-	}
+	return ticks
 }
 
 // window is the time range of a chart.

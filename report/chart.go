@@ -160,13 +160,19 @@ func (c *canvas) x(b bins, at time.Duration) float64 {
 	return chartLeft + float64(at)/float64(b.end())*c.width()
 }
 
-// hits adds a tooltip for each of the named bins, unless text returns none.
-func (c *canvas) hits(names []string, text func(bin int) string) {
+// hits adds a tooltip for each of the named bins that has values above zero, as tell formats them.
+func (c *canvas) hits(names []string, all []series, tell func(s series, v float64) string) {
 	w := c.width() / float64(len(names))
 	for i, name := range names {
-		if said := text(i); said != "" {
+		var words []string
+		for _, s := range all {
+			if v := s.values[i]; v > 0 {
+				words = append(words, tell(s, v))
+			}
+		}
+		if len(words) > 0 {
 			c.printf(`<rect class="hit" x="%.2f" y="%.1f" width="%.2f" height="%.1f"><title>%s</title></rect>`,
-				chartLeft+float64(i)*w, chartTop, w, c.floor()-chartTop, html.EscapeString(name+": "+said))
+				chartLeft+float64(i)*w, chartTop, w, c.floor()-chartTop, html.EscapeString(name+": "+strings.Join(words, ", ")))
 		}
 	}
 }
@@ -237,15 +243,7 @@ func (b barChart) figure() figure {
 		c.printf(`<line class="limit" x1="%.1f" x2="%.1f" y1="%.2f" y2="%.2f"/>`, chartLeft, chartWidth-c.right, c.y(l.at), c.y(l.at))
 		c.text(chartWidth-c.right, 12, "limit-name", l.name) // bars may exceed the line
 	}
-	c.hits(b.names, func(bin int) string {
-		var words []string
-		for _, s := range b.all {
-			if v := s.values[bin]; v > 0 {
-				words = append(words, in.tell(v)+" "+s.Name)
-			}
-		}
-		return strings.Join(words, ", ")
-	})
+	c.hits(b.names, b.all, func(s series, v float64) string { return in.tell(v) + " " + s.Name })
 	return figure{Says: b.says, Legend: b.all, SVG: c.svg(b.title + ". " + b.says), Table: numbers(b.title, b.rows, b.names, b.all, false)}
 }
 
@@ -317,15 +315,7 @@ func curves(b bins, all []series, what, label string) template.HTML {
 		c.text(x+6, y+4, "name", s.Name)
 	}
 	c.times(b)
-	c.hits(b.names(), func(i int) string {
-		var words []string
-		for _, s := range all {
-			if !math.IsNaN(s.values[i]) {
-				words = append(words, fmt.Sprint(s.Name, " ", threshold.Milliseconds(s.values[i])))
-			}
-		}
-		return strings.Join(words, ", ")
-	})
+	c.hits(b.names(), all, func(s series, v float64) string { return fmt.Sprint(s.Name, " ", threshold.Milliseconds(v)) })
 	return c.svg(label)
 }
 

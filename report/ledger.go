@@ -35,7 +35,6 @@ const topBuyers = 10
 type acceptance struct {
 	us     int64 // microseconds since 1970
 	amount int64 // amount of its packets in minor units
-	units  int32
 	state  ledger.ClaimState
 }
 
@@ -50,7 +49,6 @@ type change struct {
 
 // shardSums counts the units of one or more shards, and has the times of their claims.
 type shardSums struct {
-	shards                int // number of shards in the sum
 	sold, held, available int64
 	claims                int64
 	firstUs, lastUs       int64 // times of claims in microseconds since 1970; 0: no claims
@@ -93,10 +91,10 @@ func NewLedger(sale *ledger.Sale, shards []*ledger.State) *Ledger {
 
 // shard adds the claims of a shard.
 func (l *Ledger) shard(sums *shardSums, s *ledger.State, dealt *spec.Packets) {
-	*sums = shardSums{shards: 1, sold: s.Sold, held: s.Held, available: s.Available, claims: int64(s.Claims())}
+	*sums = shardSums{sold: s.Sold, held: s.Held, available: s.Available, claims: int64(s.Claims())}
 	for i := range s.Claims() {
 		c := s.Claim(i)
-		one := acceptance{us: c.TimeUs, units: int32(len(c.Units)), state: c.State}
+		one := acceptance{us: c.TimeUs, state: c.State}
 		if dealt != nil {
 			one.amount = dealt.Sum(c.Units...)
 		}

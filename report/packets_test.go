@@ -27,7 +27,7 @@ func texts(t *table) (rows []string) {
 func packetsWorth(amounts ...int64) *Page {
 	l := &Ledger{red: &ledger.RedPacket{RedPacket: spec.RedPacket{Currency: "CNY", Scale: 2}}}
 	for i, amount := range amounts {
-		l.claims = append(l.claims, acceptance{us: int64(i), amount: amount, units: 1})
+		l.claims = append(l.claims, acceptance{us: int64(i), amount: amount})
 	}
 	return &Page{Ledger: l}
 }

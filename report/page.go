@@ -121,12 +121,11 @@ func (p *Page) verdict() (good bool, words string) {
 		}
 		add(failed, "threshold", kept, "%s of "+fmt.Sprint(n)+" failed")
 	}
-	if len(wrong) > 0 {
-		words = sentence(strings.Join(wrong, "; "))
-		if len(right) > 0 {
-			words += " " + sentence(strings.Join(right, "; "))
+	var sentences []string
+	for _, found := range [][]string{wrong, right} {
+		if words := strings.Join(found, "; "); words != "" {
+			sentences = append(sentences, strings.ToUpper(words[:1])+words[1:]+".")
 		}
-		return false, words
 	}
-	return true, sentence(strings.Join(right, "; "))
+	return len(wrong) == 0, strings.Join(sentences, " ")
 }

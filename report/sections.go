@@ -80,7 +80,7 @@ func (p *Page) shards() section {
 		from := len(sums) * each
 		sum := shardSums{}
 		for _, one := range part {
-			sum.shards, sum.sold, sum.held, sum.available, sum.claims = sum.shards+1, sum.sold+one.sold, sum.held+one.held, sum.available+one.available, sum.claims+one.claims
+			sum.sold, sum.held, sum.available, sum.claims = sum.sold+one.sold, sum.held+one.held, sum.available+one.available, sum.claims+one.claims
 			if one.firstUs != 0 && (sum.firstUs == 0 || one.firstUs < sum.firstUs) {
 				sum.firstUs = one.firstUs
 			}

@@ -15,6 +15,9 @@ var states = []category[ledger.ClaimState]{
 	{ledger.StateExpired, "expired", "c2"}, {ledger.StateCancelled, "cancelled", "c5"}, {ledger.StateRefunded, "refunded", "c6"},
 }
 
+// clock formats a time, with milliseconds if it has any.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.999 UTC") }
+
 // units returns the course of the sale by its ledger.
 func (p *Page) units() (s section, ok bool) {
 	l := p.Ledger
@@ -23,10 +26,11 @@ func (p *Page) units() (s section, ok bool) {
 		s.Says = []string{"The ledger has no claim."}
 		return s, true
 	}
-	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first claim, at %s.", clock(l.Begin()))}
+	first := "claim"
 	if l.IsDraw() {
-		s.Says[0] = fmt.Sprintf("By the ledger. Times count from the first entry, at %s.", clock(l.Begin()))
+		first = "entry"
 	}
+	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first %s, at %s.", first, clock(l.Begin()))}
 	if len(l.changes) > 0 {
 		times := make([]time.Duration, len(l.changes))
 		for i, c := range l.changes {

@@ -92,11 +92,8 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 
 // serve starts to serve a sale.
 func (r *run) serve(e *hosted) {
-	p := httpd.Payments{
-		Checker: payments.NewChecker(payments.Config{Sale: e, Env: r.Env, Logger: r.HTTP.Log}),
-		Webhook: payments.NewWebhook(e, r.Env, r.HTTP.Log),
-	}
-	collectors := append(e.Collectors(), p.Checker.Collectors()...)
+	checker := payments.NewChecker(payments.Config{Sale: e, Env: r.Env, Logger: r.HTTP.Log})
+	collectors := append(e.Collectors(), checker.Collectors()...)
 	r.registry.MustRegister(collectors...)
 	owning, disown := context.WithCancel(r.owning)
 	checking, uncheck := context.WithCancel(r.serving)
@@ -119,8 +116,8 @@ func (r *run) serve(e *hosted) {
 			r.mu.Unlock()
 		}
 	})
-	r.checkers.Go(func() { p.Checker.Run(checking) })
-	r.http.Add(e, p)
+	r.checkers.Go(func() { checker.Run(checking) })
+	r.http.Add(e, checker, payments.NewWebhook(e, r.Env, r.HTTP.Log))
 }
 
 // metric returns a metric with the version of the program.

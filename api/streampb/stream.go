@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 )
 
@@ -39,8 +40,11 @@ func Append(b []byte, m interface {
 	return b
 }
 
-// ErrTooLong reports a message above its maximum size.
-var ErrTooLong = errors.New("the message is too long")
+// ErrTooLong reports a message above its maximum size, ErrNoLength that none begins where one must.
+var (
+	ErrTooLong  = errors.New("the message is too long")
+	ErrNoLength = errors.New("there is no length where a message is to begin")
+)
 
 // Cut splits the first message off b, without its length. Without an error, nil means that the
 // message is incomplete.
@@ -48,7 +52,7 @@ func Cut(b []byte, most int) (message, rest []byte, err error) {
 	n, size := binary.Uvarint(b)
 	switch {
 	case size < 0 || size == 0 && len(b) >= binary.MaxVarintLen64:
-		return nil, b, errors.New("there is no length where a message is to begin")
+		return nil, b, ErrNoLength
 	case size > 0 && n > uint64(most):
 		return nil, b, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLong, n, most)
 	case size == 0 || uint64(len(b)-size) < n:
@@ -56,6 +60,43 @@ func Cut(b []byte, most int) (message, rest []byte, err error) {
 	}
 	end := size + int(n)
 	return b[size:end:end], b[end:], nil
+}
+
+// Reader reads the messages of a stream.
+type Reader struct {
+	in   io.Reader
+	most int
+	buf  []byte
+	rest []byte // the part of buf that is not returned yet
+	err  error  // of in
+}
+
+// NewReader returns a Reader of messages of at most a size in bytes.
+func NewReader(in io.Reader, most int) *Reader {
+	return &Reader{in: in, most: most, buf: make([]byte, 32<<10)}
+}
+
+// Next returns the next message, without its length. It is overwritten by the next call. The error is
+// one of Cut or of the input: io.EOF at its end, io.ErrUnexpectedEOF if that is within a message.
+func (r *Reader) Next() (message []byte, err error) {
+	for {
+		if message, r.rest, err = Cut(r.rest, r.most); message != nil || err != nil {
+			return message, err
+		}
+		switch {
+		case r.err == io.EOF && len(r.rest) > 0:
+			return nil, io.ErrUnexpectedEOF
+		case r.err != nil:
+			return nil, r.err
+		}
+		n := copy(r.buf, r.rest)
+		if n > len(r.buf)/2 { // a long message
+			r.buf = append(r.buf, make([]byte, len(r.buf))...)
+		}
+		more := 0
+		more, r.err = r.in.Read(r.buf[n:])
+		r.rest = r.buf[:n+more]
+	}
 }
 
 // Decoder decodes messages in sequence. A result is overwritten by the next one, except for

@@ -125,7 +125,7 @@ func TestPaymentsAreCheckedByOne(t *testing.T) {
 	defer client.Close()
 	s.eventually(func() error {
 		for _, id := range claims {
-			claim, err := client.LookUp(t.Context(), id)
+			claim, err := client.LookUp(t.Context(), id, api.Page{})
 			if err != nil || claim.Outcome != api.Sold || claim.Payment != "pay-"+id {
 				return fmt.Errorf("claim %s is %+v, %v; want it sold", id, claim, err)
 			}

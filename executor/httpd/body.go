@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 
 	"salectl/api"
@@ -12,23 +11,11 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// checkContentType requires JSON, to exclude web pages of other sites. A browser lets them post
-// forms, plain text or untyped bytes to any server, but sends JSON only after a preflight request.
-func checkContentType(values []string) *wire.Problem {
-	if len(values) == 1 {
-		if values[0] == wire.JSONType[0] {
-			return nil
-		}
-		if media, _, err := mime.ParseMediaType(values[0]); err == nil && media == wire.JSONType[0] {
-			return nil
-		}
-	}
-	return wire.BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be application/json, given once")
-}
-
-// readJSON is readBody for a request with a JSON body.
+// readJSON is readBody for a request with a JSON body. Others are refused, to exclude web pages of
+// other sites: a browser lets them post forms, plain text or untyped bytes to any server, but sends
+// JSON only after a preflight request.
 func readJSON(r *http.Request, limit int, bodies *access.Memory) ([]byte, *wire.Problem) {
-	if f := checkContentType(r.Header["Content-Type"]); f != nil {
+	if f := wire.CheckContentType(r, api.TypeJSON); f != nil {
 		return nil, f
 	}
 	return readBody(r, nil, limit, bodies)

@@ -47,7 +47,7 @@ func TestCrowdedBodies(t *testing.T) {
 	}
 	wants(claimsPath, large, 429, "Too many requests are waiting")
 	wants(claimsPath, `{"user":"ada"}`, 201, "sold")
-	wants(settle, "{"+strings.Repeat(" ", 1024)+"}", 429, "Too many requests are waiting; this one was not processed. Repeat the request.")
+	wants(settle, "{"+strings.Repeat(" ", 1024)+"}", 429, "Too many requests are waiting; this one was not processed. Repeat the request")
 	if _, err := io.WriteString(sent, large[claimBufferSize+1:]); err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func locationOf(sale string, c *executor.Claim) string {
 // readClaim reads a claim from an HTTP request. buf is memory for the body; the result does not refer to it.
 func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memory) (executor.Request, *wire.Problem) {
 	var none executor.Request
-	if f := checkContentType(r.Header["Content-Type"]); f != nil {
+	if f := wire.CheckContentType(r, api.TypeJSON); f != nil { // see readJSON
 		return none, f
 	}
 	key := ""

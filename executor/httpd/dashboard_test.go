@@ -97,9 +97,9 @@ func TestLook(t *testing.T) {
 	if len(l.Answers) != 2 || l.Answers[api.Sold] != 1 || l.Answers[api.SoldOut] != 1 {
 		t.Errorf("answers: %v", l.Answers)
 	}
-	counts := fmt.Sprint(l.Took.Counts)
-	if len(l.Took.Bounds) != len(durations) || counts != "[0 0 0 0 0 1 0 0 0 0 0 0 0 0 0 0 1]" {
-		t.Errorf("durations: %v of %v", counts, l.Took.Bounds)
+	if b := l.Took.GetBucket(); len(b) != len(durations) || b[4].GetCumulativeCount() != 0 || b[5].GetCumulativeCount() != 1 ||
+		b[len(b)-1].GetCumulativeCount() != 1 || l.Took.GetSampleCount() != 2 {
+		t.Errorf("durations: %v", l.Took)
 	}
 	if got, want := l.Sale.Shards[0], (api.Shard{State: api.ShardSelling, Owner: "a:1", Available: 3, Held: 2, Sold: 4, Load: &load, Waiting: 7}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)

@@ -91,12 +91,6 @@ type Config struct {
 	Metrics prometheus.Gatherer
 }
 
-// Payments are the sources of payments of a sale. Each may be nil.
-type Payments struct {
-	Checker *payments.Checker // its health is shown with the sale
-	Webhook *payments.Webhook // reads messages of the payment service
-}
-
 // Server answers HTTP requests for one or several sales. New makes one.
 type Server struct {
 	config    Config // with its defaults
@@ -148,7 +142,7 @@ func New(config Config) *Server {
 	s := &Server{
 		config:    config,
 		metrics:   newMetrics(),
-		dashboard: dashboard.New(dashboard.Config{Process: config.Address, Clock: config.Clock}),
+		dashboard: dashboard.New(config.Address, dashboard.MostViewers, config.Clock),
 		bodies:    access.NewMemory(maxBodies),
 		unsigned:  access.NewMemory(maxUnsigned),
 	}
@@ -156,7 +150,7 @@ func New(config Config) *Server {
 	s.served.Store(&map[string]*sale{})
 	s.unserved.Store(new(map[string]reload.Lack))
 	for _, service := range config.Sales {
-		s.Add(service, Payments{})
+		s.Add(service, nil, nil)
 	}
 	return s
 }
@@ -178,12 +172,13 @@ func (server *Server) feedConfig() events.Config {
 	}
 }
 
-// Add starts serving a sale. It must not be called concurrently with itself or Remove.
-func (server *Server) Add(service executor.Service, payment Payments) {
+// Add starts serving a sale. The health of checker is shown with the sale, and webhook reads messages of
+// the payment service; each may be nil. Add must not be called concurrently with itself or Remove.
+func (server *Server) Add(service executor.Service, checker *payments.Checker, webhook *payments.Webhook) {
 	name, all := service.Sale(), maps.Clone(server.sales())
 	added := &sale{
 		Service: service, saleMetrics: server.metrics.of(name), name: name, clock: server.config.Clock, log: server.config.Log, feed: events.NewSale(name, service),
-		checker: payment.Checker, webhook: payment.Webhook,
+		checker: checker, webhook: webhook,
 	}
 	all[name] = added
 	server.served.Store(&all)

@@ -76,22 +76,22 @@ func TestPagesOverStreams(t *testing.T) {
 	plain := buyer(t, func(c *api.Config) { c.Stream = false }, v.url)
 	streamed := buyer(t, nil, v.url)
 	for _, p := range []api.Page{{}, {Before: `"é"`}, {Limit: 1000}, {Before: "3-2-1", Limit: 5}, {Limit: 1001}} {
-		a, errA := plain.UserPage(t.Context(), "ada", p)
-		b, errB := streamed.UserPage(t.Context(), "ada", p)
+		a, errA := plain.User(t.Context(), "ada", p)
+		b, errB := streamed.User(t.Context(), "ada", p)
 		if !reflect.DeepEqual(a, b) || fmt.Sprint(errA) != fmt.Sprint(errB) || (errA == nil) != (p.Check() == nil) {
 			t.Errorf("%+v of a user: %+v %v, by HTTP/1.1 %+v %v", p, b, errB, a, errA)
 		}
 		if errA == nil && (a.Next != "3-1-2" || a.Claims[0].Payment != fmt.Sprintf("%s %d", p.Before, p.Limit)) {
 			t.Errorf("%+v of a user: %+v", p, a)
 		}
-		c, errC := plain.LookUpPage(t.Context(), "3-1234-56", p)
-		d, errD := streamed.LookUpPage(t.Context(), "3-1234-56", p)
+		c, errC := plain.LookUp(t.Context(), "3-1234-56", p)
+		d, errD := streamed.LookUp(t.Context(), "3-1234-56", p)
 		if !reflect.DeepEqual(c, d) || fmt.Sprint(errC) != fmt.Sprint(errD) || errC == nil && c.RefundDueNext != "3-1-2" {
 			t.Errorf("%+v of a claim: %+v %v, by HTTP/1.1 %+v %v", p, d, errD, c, errC)
 		}
 	}
 	for _, client := range []*api.Client{plain, streamed} {
-		if _, err := client.UserPage(t.Context(), "ada", api.Page{Before: "none"}); err == nil || !strings.HasPrefix(err.Error(), "bad_request: ") {
+		if _, err := client.User(t.Context(), "ada", api.Page{Before: "none"}); err == nil || !strings.HasPrefix(err.Error(), "bad_request: ") {
 			t.Errorf("a cursor that is none: %v", err)
 		}
 	}

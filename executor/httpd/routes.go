@@ -157,15 +157,17 @@ func (server *Server) route(w http.ResponseWriter, r *http.Request, routes map[s
 	route.handle(server, w, r, t)
 }
 
-// refuseRoute answers a request for a path that the address does not have.
+// refuseRoute answers a request for a path that the address does not have. If the server has the path at
+// its other address, the outcome is bad_request, which clients show and do not send again.
 func refuseRoute(w http.ResponseWriter, pattern string) {
+	otherAddress := func(detail string) { wire.BadRequest(http.StatusNotFound, wire.NothingHere+detail).Write(w) }
 	_, ofBuyers := routes[pattern]
 	_, ofAdmin := adminRoutes[pattern]
 	switch {
 	case ofBuyers:
-		wire.WriteOtherAddress(w, "This is the admin address: claims, users, streams, events and webhooks are at the address of --listen of 'salectl serve'.")
+		otherAddress("This is the admin address: claims, users, streams, events and webhooks are at the address of --listen of 'salectl serve'.")
 	case ofAdmin && strings.HasPrefix(pattern, "{sale}"):
-		wire.WriteOtherAddress(w, "Refunds and drains are requested at the admin address, that of --admin-listen of 'salectl serve'.")
+		otherAddress("Refunds and drains are requested at the admin address, that of --admin-listen of 'salectl serve'.")
 	default:
 		wire.WriteNoSuchPath(w)
 	}
@@ -197,7 +199,8 @@ func hasMethod(w http.ResponseWriter, r *http.Request, methods string) bool {
 			return true
 		}
 	}
-	wire.WriteMethodNotAllowed(w, methods)
+	w.Header().Set("Allow", methods)
+	wire.NewProblem(http.StatusMethodNotAllowed, "This path takes "+methods+".").Write(w)
 	return false
 }
 

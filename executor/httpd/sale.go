@@ -26,10 +26,10 @@ type sale struct {
 	name    string
 	clock   clock.Clock
 	log     *slog.Logger
-	feed    *events.Sale      // nil: the sale cannot be followed
-	checker *payments.Checker // nil: none
-	webhook *payments.Webhook // nil: none
-	places  atomic.Pointer[places]
+	feed    *events.Sale                                   // nil: the sale cannot be followed
+	checker *payments.Checker                              // nil: none
+	webhook *payments.Webhook                              // nil: none
+	places  atomic.Pointer[[]atomic.Pointer[placeHeaders]] // by shard
 	removed atomic.Bool
 }
 
@@ -75,14 +75,9 @@ func (sale *sale) clockOff() bool {
 	return ok && e.ClockOff() != 0
 }
 
-// places caches the headers with the shard and owner of a claim, to save an allocation per response.
-type places struct {
-	at []atomic.Pointer[placeHeaders]
-}
-
+// placeHeaders caches the headers with a shard and its owner, to save an allocation per response.
 type placeHeaders struct {
-	owner  string
-	values [2][]string // of api.ShardHeader and api.OwnerHeader
+	shard, owner []string // of api.ShardHeader and api.OwnerHeader
 }
 
 // setPlace sets the headers with the shard and owner of a request, if they are known.
@@ -91,19 +86,17 @@ func (sale *sale) setPlace(header http.Header, place executor.Place) {
 		return
 	}
 	all := sale.places.Load()
-	if all == nil || len(all.at) != place.Shards {
-		all = &places{at: make([]atomic.Pointer[placeHeaders], place.Shards)}
+	if all == nil || len(*all) != place.Shards {
+		all = new(make([]atomic.Pointer[placeHeaders], place.Shards))
 		sale.places.Store(all)
 	}
-	one := all.at[place.Shard].Load()
-	if one == nil || one.owner != place.Owner {
-		one = &placeHeaders{owner: place.Owner}
-		one.values[0] = []string{strconv.Itoa(place.Shard) + "/" + strconv.Itoa(place.Shards)}
-		one.values[1] = []string{place.Owner}
-		all.at[place.Shard].Store(one)
+	one := (*all)[place.Shard].Load()
+	if one == nil || one.owner[0] != place.Owner {
+		one = &placeHeaders{[]string{strconv.Itoa(place.Shard) + "/" + strconv.Itoa(place.Shards)}, []string{place.Owner}}
+		(*all)[place.Shard].Store(one)
 	}
-	header[api.ShardHeader] = one.values[0]
+	header[api.ShardHeader] = one.shard
 	if place.Owner != "" {
-		header[api.OwnerHeader] = one.values[1]
+		header[api.OwnerHeader] = one.owner
 	}
 }

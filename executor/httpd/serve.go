@@ -33,7 +33,18 @@ func (server *Server) Serve(ctx context.Context, listener net.Listener) error {
 		h = access.WithHosts(listener.Addr(), server.config.Hosts, h)
 	}
 	inner := server.httpServer(h)
-	withHTTP2(inner)
+	// HTTP/2 is enabled beside HTTP/1.1 on the same listener, even without TLS (by prior knowledge).
+	// Pings detect vanished clients, whose streams would otherwise stay open forever.
+	inner.Protocols = new(http.Protocols)
+	inner.Protocols.SetHTTP1(true)
+	inner.Protocols.SetHTTP2(true)
+	inner.Protocols.SetUnencryptedHTTP2(true)
+	inner.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams:      maxOfConnection,
+		MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: maxUnread,
+		SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second,
+		WriteByteTimeout: writeTimeout,
+	}
 	server.buyers.Store(inner)
 	return server.serve(ctx, access.NewListener(listener, server.config.Connections), inner, func() {
 		if !server.retired.Load() { // otherwise peers decide the claims that still arrive
@@ -104,21 +115,6 @@ func (server *Server) serve(ctx context.Context, listener *access.Listener, inne
 		err = errors.Join(err, serveErr)
 	}
 	return err
-}
-
-// withHTTP2 enables HTTP/2 beside HTTP/1.1 on the same listener, even without TLS (by prior
-// knowledge). Pings detect vanished clients, whose streams would otherwise stay open forever.
-func withHTTP2(server *http.Server) {
-	server.Protocols = new(http.Protocols)
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(true)
-	server.Protocols.SetUnencryptedHTTP2(true)
-	server.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams:      maxOfConnection,
-		MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: maxUnread,
-		SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second,
-		WriteByteTimeout: writeTimeout,
-	}
 }
 
 // Limits of an HTTP/2 connection.

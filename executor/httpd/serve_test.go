@@ -323,7 +323,7 @@ func TestRemove(t *testing.T) {
 	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}})
 	v := serve(t, s)
 	gone := listen(t, v.url, nil)
-	s.Add(&httpdtest.Fake{Name: "opera", ClaimFunc: sells}, Payments{})
+	s.Add(&httpdtest.Fake{Name: "opera", ClaimFunc: sells}, nil, nil)
 	stays := listen(t, v.url, func(c *api.StreamConfig) { c.Sale = "opera" })
 	s.Remove("movie")
 	if r := gone.hears(); r.GetGoingAway() == nil {
@@ -344,7 +344,7 @@ func TestRemove(t *testing.T) {
 	if r := do(s, "POST", "/v1/sales/movie/claims", `{"user":"ada"}`, nil); r.StatusCode != 404 {
 		t.Errorf("a claim gets %d", r.StatusCode)
 	}
-	s.Add(&httpdtest.Fake{Name: "movie", ClaimFunc: sells}, Payments{})
+	s.Add(&httpdtest.Fake{Name: "movie", ClaimFunc: sells}, nil, nil)
 	again := listen(t, v.url, nil)
 	again.send(claimOf(1, "ada"))
 	if got := again.outcome(1); got != "sold" {

@@ -228,7 +228,9 @@ func TestStreamIsRefused(t *testing.T) {
 		"no token":    {func(*api.StreamConfig) {}, 401, "token"},
 		"wrong token": {func(c *api.StreamConfig) { c.Token = "secret" }, 401, "token"},
 		"no sale":     {func(c *api.StreamConfig) { c.Token, c.Sale = "s3cret", "opera" }, 404, "serves no sale"},
-		"HTTP/1.1":    {func(c *api.StreamConfig) { c.Token, c.Transport = "s3cret", v.client.Transport }, 505, "HTTP/2"},
+		"HTTP/1.1": {func(c *api.StreamConfig) {
+			c.Token, c.Transport = "s3cret", struct{ http.RoundTripper }{v.client.Transport}
+		}, 505, "HTTP/2"},
 	} {
 		cfg := api.StreamConfig{Server: v.url, Sale: "movie", Received: func(*streampb.Reply) {}}
 		c.change(&cfg)

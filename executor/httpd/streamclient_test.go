@@ -100,15 +100,15 @@ func TestClientTellsTheSame(t *testing.T) {
 		same(fmt.Sprintf("claim %+v", r), a, b, errA, errB)
 	}
 	for _, user := range []string{"limit", "nobody"} {
-		a, errA := plain.User(t.Context(), user)
-		b, errB := streamed.User(t.Context(), user)
+		a, errA := plain.User(t.Context(), user, api.Page{})
+		b, errB := streamed.User(t.Context(), user, api.Page{})
 		if fmt.Sprint(a, errA) != fmt.Sprint(b, errB) {
 			t.Errorf("the user %s: %v %v, by HTTP/1.1 %v %v", user, b, errB, a, errA)
 		}
 	}
 	for _, claim := range []string{"3-1234-56", "3-1-1", "nonsense"} {
-		a, errA := plain.LookUp(t.Context(), claim)
-		b, errB := streamed.LookUp(t.Context(), claim)
+		a, errA := plain.LookUp(t.Context(), claim, api.Page{})
+		b, errB := streamed.LookUp(t.Context(), claim, api.Page{})
 		if fmt.Sprint(a, errA) != fmt.Sprint(b, errB) {
 			t.Errorf("the claim %s: %v %v, by HTTP/1.1 %v %v", claim, b, errB, a, errA)
 		}
@@ -116,8 +116,8 @@ func TestClientTellsTheSame(t *testing.T) {
 	// What a server says is told, though another does not answer.
 	for _, servers := range [][]string{{v.url, "http://127.0.0.1:1"}, {"http://127.0.0.1:1", v.url}} {
 		for _, stream := range []bool{false, true} {
-			_, claim := buyer(t, func(c *api.Config) { c.Stream = stream }, servers...).LookUp(t.Context(), "3-1-1")
-			_, user := buyer(t, func(c *api.Config) { c.Stream, c.Sale = stream, "none" }, servers...).User(t.Context(), "ann")
+			_, claim := buyer(t, func(c *api.Config) { c.Stream = stream }, servers...).LookUp(t.Context(), "3-1-1", api.Page{})
+			_, user := buyer(t, func(c *api.Config) { c.Stream, c.Sale = stream, "none" }, servers...).User(t.Context(), "ann", api.Page{})
 			var a, b *api.Problem
 			if !errors.As(claim, &a) || a.Outcome != api.NoSuchClaim || !errors.As(user, &b) || b.Outcome != api.NoSuchSale {
 				t.Errorf("%q, stream %v: %v, %v", servers, stream, claim, user)
@@ -146,7 +146,7 @@ func TestClientAtTheWrongAddress(t *testing.T) {
 				return at(admin.URL).Settle(t.Context(), "3-1-1", api.Cancel, api.Settlement{})
 			},
 			"a user": func() (a api.Answer, err error) {
-				_, err = at(admin.URL).User(t.Context(), "ann")
+				_, err = at(admin.URL).User(t.Context(), "ann", api.Page{})
 				var p *api.Problem
 				if errors.As(err, &p) {
 					a, err = api.Answer{Outcome: p.Outcome}, nil

@@ -134,23 +134,15 @@ func (sale *sale) dashboardLook(unready string) dashboard.Look {
 }
 
 // read returns the number of answered claims by outcome, and the distribution of their durations.
-func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) {
+func (counts *saleMetrics) read() (map[api.Outcome]uint64, *dto.Histogram) {
 	answers := make(map[api.Outcome]uint64)
 	for outcome, counter := range counts.claims {
 		if n := encodeMetric(counter).GetCounter().GetValue(); n > 0 {
 			answers[outcome] = uint64(n)
 		}
 	}
-	var took dashboard.Histogram
-	h := encodeMetric(counts.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has only such observers
-	below := uint64(0)
-	for _, b := range h.GetBucket() {
-		took.Bounds = append(took.Bounds, b.GetUpperBound())
-		took.Counts = append(took.Counts, b.GetCumulativeCount()-below)
-		below = b.GetCumulativeCount()
-	}
-	took.Counts = append(took.Counts, h.GetSampleCount()-below)
-	return answers, took
+	// A HistogramVec has only observers that are metrics.
+	return answers, encodeMetric(counts.duration.(prometheus.Metric)).GetHistogram()
 }
 
 func encodeMetric(m prometheus.Metric) *dto.Metric {

@@ -75,7 +75,7 @@ func told(t testing.TB, f func(executor.Settlement) executor.Answer, change func
 		return "whsec_" + base64.StdEncoding.EncodeToString(webhookKey), true
 	}
 	s := New(cfg)
-	s.Add(sale, Payments{Webhook: payments.NewWebhook(sale, env, cfg.Log)})
+	s.Add(sale, nil, payments.NewWebhook(sale, env, cfg.Log))
 	return s
 }
 

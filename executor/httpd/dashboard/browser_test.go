@@ -94,7 +94,7 @@ type acted struct {
 func newActed(t *testing.T) *acted {
 	a := new(acted)
 	a.show(func(*Look) {})
-	a.Dashboard = New(Config{Process: "10.0.0.7:8080"})
+	a.Dashboard = New("10.0.0.7:8080", MostViewers, clock.System())
 	a.Add(Sale{"movie", func() Look { return *a.now.Load() }})
 	handler := a.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +119,7 @@ func (a *acted) show(change func(*Look)) {
 				{Shard: 2, State: api.ShardSelling, Owner: "10.0.0.8:8080", Available: 100},
 			}},
 		},
-		Answers: map[api.Outcome]uint64{api.Sold: 10}, Took: Histogram{bounds, make([]uint64, len(bounds)+1)},
+		Answers: map[api.Outcome]uint64{api.Sold: 10}, Took: histogram(bounds, make([]uint64, len(bounds)+1)),
 	}
 	change(&l)
 	a.now.Store(&l)
@@ -286,7 +286,7 @@ func hiddenIn(t *testing.T, w *browser.Window) {
 
 // salesIn draws the list of several sales.
 func salesIn(t *testing.T, w *browser.Window) {
-	d := New(Config{Clock: func() clock.Now { return clock.Now{Wall: noon, Mono: time.Hour} }})
+	d := New("", MostViewers, func() clock.Now { return clock.Now{Wall: noon, Mono: time.Hour} })
 	for name, look := range map[string]Look{
 		"movie":   {Sale: &api.Sale{SaleSummary: api.SaleSummary{Phase: "open", Stock: 300, Available: 90, Held: 10, Sold: 200, ClosesAt: noon.Add(time.Hour)}}},
 		"concert": {Sale: &api.Sale{SaleSummary: api.SaleSummary{Phase: "open", Stock: 10, Sold: 10, SoldOut: true}}},

@@ -24,15 +24,8 @@ import (
 // Path is the prefix of all pages.
 const Path = "/dashboard/"
 
-// MostViewers is the default limit of concurrent viewers.
+// MostViewers is the limit of concurrent viewers of a process.
 const MostViewers = 32
-
-// Config configures a Dashboard.
-type Config struct {
-	Process string // address of this process, as others know it; "": none
-	Viewers int    // maximum number of concurrent viewers; zero: MostViewers
-	Clock   clock.Clock
-}
 
 // Sale is a sale to show. Look must be safe for concurrent use: the sale's page and that of all sales
 // each call it at most once a second, while they have viewers.
@@ -64,16 +57,11 @@ var web embed.FS
 
 var templates = template.Must(template.ParseFS(web, "web/*.html"))
 
-// New returns a Dashboard of no sale. It starts no goroutine: requests of viewers do the work.
-func New(c Config) *Dashboard {
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
-	if c.Viewers <= 0 {
-		c.Viewers = MostViewers
-	}
-	d := &Dashboard{process: c.Process, clock: c.Clock, began: c.Clock().Mono, gate: newGate(c.Viewers)}
-	d.all = newFeed(c.Clock, d.began, d.event)
+// New returns a Dashboard of no sale for at most some viewers at a time. process is the address of this
+// process, as others know it; "": none. It starts no goroutine: requests of viewers do the work.
+func New(process string, viewers int, clock clock.Clock) *Dashboard {
+	d := &Dashboard{process: process, clock: clock, began: clock().Mono, gate: newGate(viewers)}
+	d.all = newFeed(clock, d.began, d.event)
 	return d
 }
 
@@ -162,9 +150,6 @@ type page struct {
 	Name  string   // of the sale; "": the page of all sales
 	Sales []string // all names
 }
-
-// Several reports whether there are several sales.
-func (p page) Several() bool { return len(p.Sales) > 1 }
 
 func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, name string, p page) {
 	var b bytes.Buffer

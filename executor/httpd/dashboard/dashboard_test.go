@@ -34,10 +34,10 @@ type counted struct {
 func newCounted(t *testing.T, viewers int, names ...string) *counted {
 	t.Helper()
 	c := new(counted)
-	c.Dashboard = New(Config{Viewers: viewers, Clock: func() clock.Now {
+	c.Dashboard = New("", viewers, func() clock.Now {
 		passed := time.Duration(c.passed.Load())
 		return clock.Now{Wall: noon.Add(passed), Mono: time.Hour + passed}
-	}})
+	})
 	for _, name := range names {
 		c.Add(Sale{name, func() Look {
 			c.looks.Add(1)

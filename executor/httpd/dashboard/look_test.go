@@ -9,24 +9,44 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/spec"
 )
 
 func TestQuantile(t *testing.T) {
-	h := Histogram{Bounds: []float64{1, 2, 4}, Counts: []uint64{0, 10, 10, 0}}
+	bounds := []float64{1, 2, 4}
+	none := histogram(bounds, []uint64{0, 0, 0, 0})
+	h := histogram(bounds, []uint64{0, 10, 10, 0})
 	for q, want := range map[float64]float64{.25: 1.5, .5: 2, .75: 3, 1: 4} {
-		if got, ok := h.quantile(q); !ok || math.Abs(got-want) > 1e-9 {
+		if got, ok := quantile(q, none, h); !ok || math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v: %v, %v; want %v", q, got, ok, want)
 		}
 	}
-	if got, ok := (Histogram{Bounds: h.Bounds, Counts: []uint64{0, 1, 0, 9}}).quantile(.99); !ok || got != 4 {
+	if got, ok := quantile(.5, h, histogram(bounds, []uint64{10, 10, 10, 0})); !ok || got != .5 {
+		t.Errorf("of the newest: %v, %v", got, ok)
+	}
+	if got, ok := quantile(.99, none, histogram(bounds, []uint64{0, 1, 0, 9})); !ok || got != 4 {
 		t.Errorf("above the last bound: %v, %v", got, ok)
 	}
-	if got, ok := (Histogram{Bounds: h.Bounds, Counts: make([]uint64, 4)}).quantile(.5); ok {
+	if got, ok := quantile(.5, h, h); ok {
 		t.Errorf("of nothing: %v", got)
 	}
+}
+
+// histogram returns a histogram with numbers of durations up to each bound, and above the last.
+func histogram(bounds []float64, counts []uint64) *dto.Histogram {
+	h, total := new(dto.Histogram), uint64(0)
+	for i, n := range counts {
+		total += n
+		if i < len(bounds) {
+			h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: &bounds[i], CumulativeCount: new(total)})
+		}
+	}
+	h.SampleCount = &total
+	return h
 }
 
 // told is the newest snapshot of a stage, after a second has passed.
@@ -60,7 +80,7 @@ func TestSnapshot(t *testing.T) {
 		},
 		About:   spec.About{Description: "Tickets", Protect: true},
 		Answers: map[api.Outcome]uint64{api.Sold: 30, api.LimitReached: 7},
-		Took:    Histogram{[]float64{.001, .01}, []uint64{37, 0, 0}},
+		Took:    histogram([]float64{.001, .01}, []uint64{37, 0, 0}),
 	}
 	s := play("s", 1, func(int) Look { return l })
 	v := s.told(t)
@@ -72,7 +92,7 @@ func TestSnapshot(t *testing.T) {
 	}
 
 	l.Answers = map[api.Outcome]uint64{api.Sold: 50, api.LimitReached: 7, api.NoneNow: 2}
-	l.Took.Counts = []uint64{37, 22, 0}
+	l.Took = histogram([]float64{.001, .01}, []uint64{37, 22, 0})
 	if p := s.told(t).Point; !reflect.DeepEqual(p.Answers, map[api.Outcome]float64{api.Sold: 20, api.NoneNow: 2}) || *p.P50 != 5.5 || *p.P99 < 9.9 {
 		t.Errorf("in a second with 22 claims: %v", p)
 	}

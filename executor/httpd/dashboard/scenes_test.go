@@ -26,9 +26,7 @@ type stage struct {
 func play(name string, seconds int, scene func(second int) Look) *stage {
 	s := &stage{now: clock.Now{Wall: noon, Mono: time.Hour}, sale: name}
 	second := 0
-	s.Dashboard = New(Config{
-		Process: "10.0.0.7:8080", Clock: func() clock.Now { return s.now },
-	})
+	s.Dashboard = New("10.0.0.7:8080", MostViewers, func() clock.Now { return s.now })
 	s.Add(Sale{name, func() Look { return scene(second) }})
 	for ; second < seconds; second++ {
 		of, _ := s.named(name)
@@ -52,16 +50,15 @@ var bounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, 
 // rush at the thirtieth second.
 func crowd(stock int64, shards int, owners ...string) func(second int) Look {
 	sold, answers := int64(0), map[api.Outcome]uint64{}
-	took := Histogram{bounds, make([]uint64, len(bounds)+1)}
+	took := make([]uint64, len(bounds)+1)
 	return func(second int) Look {
 		rush := 0.0
 		if second >= 30 {
 			rush = math.Exp(-float64(second-30)/90) + .15 + .05*math.Sin(float64(second)/3)
 		}
 		asked := int64(rush * 800)
-		took = Histogram{bounds, append([]uint64(nil), took.Counts...)} // others have the last one
 		for i, n := range []int64{0, 0, 1, 4, 20, 40, 20, 8, 4, 2, 1} {
-			took.Counts[i+min(second/40, 3)] += uint64(n * asked / 100)
+			took[i+min(second/40, 3)] += uint64(n * asked / 100)
 		}
 		now := min(asked*6/10, stock-sold)
 		sold += now
@@ -71,7 +68,7 @@ func crowd(stock int64, shards int, owners ...string) func(second int) Look {
 		} else {
 			answers = added(answers, map[api.Outcome]int64{api.NoneNow: asked / 50})
 		}
-		l := Look{Answers: answers, Took: took, Sale: &api.Sale{
+		l := Look{Answers: answers, Took: histogram(bounds, took), Sale: &api.Sale{
 			SaleSummary: api.SaleSummary{
 				Sale: "movie-tickets", UID: "28d1fd9f3b50af1c", Phase: "open", Stock: stock, Sold: sold, Available: stock - sold, SoldOut: sold == stock,
 				OpensAt: noon.Add(30 * time.Second), Generation: 3,
@@ -151,7 +148,7 @@ func noQuorum(l *Look) {
 			Kind: "node_down", Level: "warn", Subject: "node", Where: n.Name, Since: n.Since, Message: "a lock node cannot be used", Error: n.Error,
 		})
 	}
-	l.Took.Counts, l.Answers = nil, added(l.Answers, map[api.Outcome]int64{api.NoQuorum: 300})
+	l.Took, l.Answers = nil, added(l.Answers, map[api.Outcome]int64{api.NoQuorum: 300})
 }
 
 func ledgerDown(l *Look) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/spec"
@@ -103,8 +105,7 @@ func (w *watch) point(now clock.Now, l Look) point {
 				p.Answers[o] = math.Round(float64(n-before)/passed.Seconds()*10) / 10
 			}
 		}
-		took := l.Took.since(w.before.Took)
-		p.P50, p.P99 = millis(took.quantile(.5)), millis(took.quantile(.99))
+		p.P50, p.P99 = millis(quantile(.5, w.before.Took, l.Took)), millis(quantile(.99, w.before.Took, l.Took))
 	}
 	w.at, w.seen, w.before = now.Mono, true, Look{Answers: l.Answers, Took: l.Took}
 	return p
@@ -158,51 +159,22 @@ type Look struct {
 	Unready string
 	// Answers counts this process's answers to claims since its start, by outcome.
 	Answers map[api.Outcome]uint64
-	// Took is the distribution of the durations of Answers.
-	Took Histogram
+	// Took is the distribution of the durations of Answers, in seconds.
+	Took *dto.Histogram
 }
 
-// Histogram counts durations. Bounds are in seconds, ascending. Each of Counts counts the durations
-// up to its bound and above the previous one; the last counts those above all bounds.
-type Histogram struct {
-	Bounds []float64
-	Counts []uint64
-}
-
-// since returns the counts added after before, an earlier state of the same histogram.
-func (h Histogram) since(before Histogram) Histogram {
-	if len(before.Counts) != len(h.Counts) {
-		return h
-	}
-	d := Histogram{Bounds: h.Bounds, Counts: make([]uint64, len(h.Counts))}
-	for i, n := range h.Counts {
-		d.Counts[i] = n - before.Counts[i]
-	}
-	return d
-}
-
-// quantile returns the duration, in seconds, that a share q of all did not exceed. It interpolates
-// within a bucket. Durations above the last bound count as the last bound. It reports false if the
-// histogram is empty.
-func (h Histogram) quantile(q float64) (seconds float64, ok bool) {
-	total := uint64(0)
-	for _, n := range h.Counts {
-		total += n
-	}
-	if total == 0 || len(h.Bounds) == 0 {
-		return 0, false
-	}
+// quantile returns the duration, in seconds, that a share q of those between two states of a histogram did
+// not exceed. It interpolates within a bucket. Durations above the last bound count as the last bound. It
+// reports false if there are none.
+func quantile(q float64, before, after *dto.Histogram) (seconds float64, ok bool) {
+	total := after.GetSampleCount() - before.GetSampleCount()
 	rank, below := q*float64(total), 0.0
-	for i, bound := range h.Bounds {
-		n := float64(h.Counts[i])
-		if below+n >= rank && n > 0 {
-			from := 0.0
-			if i > 0 {
-				from = h.Bounds[i-1]
-			}
-			return from + (bound-from)*(rank-below)/n, true
+	for i, b := range after.GetBucket() {
+		upTo := float64(b.GetCumulativeCount() - before.GetBucket()[i].GetCumulativeCount())
+		if upTo >= rank && upTo > below {
+			return seconds + (b.GetUpperBound()-seconds)*(rank-below)/(upTo-below), true
 		}
-		below += n
+		seconds, below = b.GetUpperBound(), upTo
 	}
-	return h.Bounds[len(h.Bounds)-1], true
+	return seconds, total > 0
 }

@@ -15,16 +15,24 @@ import (
 // client reads the requests of a client from a stream. The goroutine of the handler uses it.
 type client struct {
 	*stream
+	body    io.Reader
 	grant   access.Grant
 	decoder streampb.Decoder
 	opened  bool          // the server may answer
 	now     time.Duration // monotonic: when the message was read
 }
 
+// Read reads the body, and notes when.
+func (client *client) Read(p []byte) (n int, err error) {
+	n, err = client.body.Read(p)
+	client.now = client.config.Clock().Mono
+	return n, err
+}
+
 // serveClient takes requests until there are no more.
 func (stream *stream) serveClient(body io.Reader) {
-	c := &client{stream: stream, grant: stream.grant}
-	err := stream.receive(body, c.take)
+	c := &client{stream: stream, body: body, grant: stream.grant}
+	err := stream.receive(c, c.take)
 	if err == io.ErrUnexpectedEOF {
 		stream.sendProblem(0, wire.Malformed("the stream ends within a message"))
 		err = nil
@@ -33,8 +41,7 @@ func (stream *stream) serveClient(body io.Reader) {
 }
 
 // take takes a message; false: no more is to be read.
-func (client *client) take(message []byte, now time.Duration) bool {
-	client.now = now
+func (client *client) take(message []byte) bool {
 	m, f := decode(&client.decoder, message)
 	switch {
 	case f != nil:

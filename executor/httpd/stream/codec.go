@@ -3,8 +3,6 @@ package stream
 import (
 	"cmp"
 	"errors"
-	"mime"
-	"net/http"
 	"time"
 
 	"salectl/api"
@@ -14,28 +12,6 @@ import (
 	"salectl/executor/httpd/wire"
 	"salectl/executor/request"
 )
-
-// isStream reports whether a client sends the messages of a stream, by its Content-Type.
-func isStream(contentType []string) bool {
-	if len(contentType) != 1 {
-		return false
-	}
-	media, _, _ := mime.ParseMediaType(contentType[0])
-	return media == api.TypeStream
-}
-
-// next returns the first message of b and what follows it; nil without a problem: the message is
-// incomplete.
-func next(b []byte) (message, rest []byte, f *wire.Problem) {
-	message, rest, err := streampb.Cut(b, streampb.MaxMessage)
-	switch {
-	case errors.Is(err, streampb.ErrTooLong):
-		f = wire.BadRequest(http.StatusRequestEntityTooLarge, err.Error())
-	case err != nil:
-		f = wire.Malformed("%v", err)
-	}
-	return message, rest, f
-}
 
 // message is a message of a client: a request, unless cancel is set.
 type message struct {
@@ -125,10 +101,6 @@ func (encoder *encoder) appendAnswer(b []byte, r *inflight, at executor.Place, n
 	encoder.says.Answer = a
 	encoder.reply.Id, encoder.reply.Says = r.id, &encoder.says
 	return streampb.Append(b, &encoder.reply)
-}
-
-func appendGoingAway(b []byte) []byte {
-	return streampb.Append(b, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
 }
 
 // appendProblem appends what is wrong with a message or, with id 0, with the stream.

@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"io"
-	"time"
 
 	"salectl/api/streampb"
 	"salectl/executor/httpd/access"
@@ -34,7 +33,7 @@ func (stream *stream) servePeer(body io.Reader) {
 }
 
 // take takes a message when the process has read enough; false: no more is to be read.
-func (link *link) take(message []byte, _ time.Duration) bool {
+func (link *link) take(message []byte) bool {
 	r, err := new(streampb.Decoder).Request(message)
 	if err != nil {
 		link.sendProblem(0, wire.Malformed("%v", err))

@@ -94,14 +94,14 @@ func FromPeer(r *http.Request) bool { return r.Header[api.PeerHeader] != nil }
 
 // Serve answers POST /v1/sales/{sale}/stream, and returns when the stream has ended.
 func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant) {
-	switch {
+	switch f := wire.CheckContentType(r, api.TypeStream); {
 	case r.ProtoMajor < 2: // its body cannot last
 		w.Header().Set("Connection", "close")
 		wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, use prior knowledge; a proxy must also use HTTP/2 to the server. "+
 			"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
 		return
-	case !isStream(r.Header["Content-Type"]):
-		wire.BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be "+api.TypeStream+", given once").Write(w)
+	case f != nil:
+		f.Write(w)
 		return
 	case server.config.Draining():
 		wire.WriteOutcome(w, api.Draining)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"salectl/api/streampb"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
@@ -143,7 +144,7 @@ func (stream *stream) goAway() {
 		return
 	}
 	stream.away = true
-	stream.extra = appendGoingAway(stream.extra)
+	stream.extra = streampb.Append(stream.extra, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
 	stream.news.Signal()
 	time.AfterFunc(min(awayGrace, stream.config.DrainTimeout/2), func() {
 		stream.mu.Lock()
@@ -217,41 +218,27 @@ func (stream *stream) checkTokenLocked(now time.Duration) {
 	}
 }
 
-// receive passes on messages, with the time at which they were read, until there are no more or take
-// returns false. It returns nil if the stream has ended as it should, also since the server shuts down;
-// io.ErrUnexpectedEOF if it has ended within a message; and else why it is broken.
-func (stream *stream) receive(body io.Reader, take func(message []byte, now time.Duration) bool) error {
-	buf, n := make([]byte, 32<<10), 0
+// receive passes on messages until there are no more or take returns false. It returns nil if the stream
+// has ended as it should, also since the server shuts down; io.ErrUnexpectedEOF if it has ended within a
+// message; and else why it is broken.
+func (stream *stream) receive(body io.Reader, take func(message []byte) bool) error {
+	in := streampb.NewReader(body, streampb.MaxMessage)
 	for {
-		more, err := body.Read(buf[n:])
-		now := stream.config.Clock().Mono
-		n += more
-		rest := buf[:n]
-		for {
-			message, after, f := next(rest)
-			if f != nil {
-				stream.sendProblem(0, f)
-				return nil
-			}
-			if message == nil {
-				break
-			}
-			rest = after
-			if !take(message, now) {
-				return nil
-			}
-		}
+		message, err := in.Next()
 		switch {
-		case err == io.EOF && len(rest) > 0:
-			return io.ErrUnexpectedEOF
-		case err == io.EOF || err != nil && stream.hasLeft(err):
-			return nil
-		case err != nil:
+		case err == nil:
+			if !take(message) {
+				return nil
+			}
+			continue
+		case errors.Is(err, streampb.ErrTooLong):
+			stream.sendProblem(0, wire.BadRequest(http.StatusRequestEntityTooLarge, err.Error()))
+		case errors.Is(err, streampb.ErrNoLength):
+			stream.sendProblem(0, wire.Malformed("%v", err))
+		case err != io.EOF && !stream.hasLeft(err):
 			return err
 		}
-		if n = copy(buf, rest); n > len(buf)/2 { // a long message
-			buf = append(buf, make([]byte, len(buf))...)
-		}
+		return nil
 	}
 }
 

@@ -26,8 +26,15 @@ func (stream *stream) write() {
 			for ; sent < len(batch) && len(buf) < writeSize; sent++ {
 				buf = stream.encode(buf, batch[sent])
 			}
-			stream.beforeWrite(batch[from:sent])
-			stream.put(buf)
+			if stream.beforeWrite(batch[from:sent]) {
+				_, err := stream.out.Write(buf)
+				if err == nil {
+					err = stream.control.Flush()
+				}
+				if err != nil {
+					stream.end(err)
+				}
+			}
 			stream.afterWrite(batch[from:sent])
 			buf = buf[:0]
 		}
@@ -65,8 +72,9 @@ func (stream *stream) encode(b []byte, r *inflight) []byte {
 	return stream.encoder.appendAnswer(b, r, at, stream.config.Clock)
 }
 
-// beforeWrite counts responses that are about to be sent. From then on their ids may be used again.
-func (stream *stream) beforeWrite(batch []*inflight) {
+// beforeWrite counts responses that are about to be sent. From then on their ids may be used again. It
+// reports whether the stream can be written.
+func (stream *stream) beforeWrite(batch []*inflight) bool {
 	now := stream.config.Clock().Mono
 	for _, r := range batch {
 		label := r.answer.Outcome
@@ -80,29 +88,13 @@ func (stream *stream) beforeWrite(batch []*inflight) {
 		}
 	}
 	stream.mu.Lock()
+	defer stream.mu.Unlock()
 	for _, r := range batch {
 		delete(stream.requests.open, r.id)
 	}
 	stream.timer.writing = now
 	stream.wakeLocked(now, now+stream.config.WriteTimeout)
-	stream.mu.Unlock()
-}
-
-// put writes.
-func (stream *stream) put(b []byte) {
-	stream.mu.Lock()
-	broken := stream.broken != nil
-	stream.mu.Unlock()
-	if broken {
-		return
-	}
-	_, err := stream.out.Write(b)
-	if err == nil {
-		err = stream.control.Flush()
-	}
-	if err != nil {
-		stream.end(err)
-	}
+	return stream.broken == nil
 }
 
 // afterWrite makes room for as many requests.

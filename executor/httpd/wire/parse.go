@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -26,6 +27,19 @@ func Malformed(format string, args ...any) *Problem {
 // Unacceptable returns a BadRequest with status 422, for a value that is not allowed.
 func Unacceptable(err error) *Problem {
 	return BadRequest(http.StatusUnprocessableEntity, err.Error())
+}
+
+// CheckContentType requires a media type of the body of a request.
+func CheckContentType(r *http.Request, media string) *Problem {
+	if values := r.Header["Content-Type"]; len(values) == 1 {
+		if values[0] == media { // as usual
+			return nil
+		}
+		if given, _, err := mime.ParseMediaType(values[0]); err == nil && given == media {
+			return nil
+		}
+	}
+	return BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be "+media+", given once")
 }
 
 // ParseClaim parses the body of a claim: a JSON object with a string "user" and, optionally, an

@@ -1,12 +1,16 @@
 package wire
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/executor"
 )
 
 // Header values that all responses share, which saves each of them an allocation. They must not be
@@ -85,11 +89,11 @@ func (problem *Problem) Append(b []byte) []byte {
 // Write writes the problem as a response.
 func (problem *Problem) Write(w http.ResponseWriter) {
 	RecordOutcome(w, problem.Outcome)
-	WriteProblem(w, problem.Status, problem.RetryAfter, problem.Append(make([]byte, 0, 512)))
+	write(w, problem.Status, problem.RetryAfter, problem.Append(make([]byte, 0, 512)))
 }
 
-// WriteProblem writes a problem document as a response, with the header Retry-After unless retryAfter is 0.
-func WriteProblem(w http.ResponseWriter, status int, retryAfter time.Duration, body []byte) {
+// write writes a problem document as a response, with the header Retry-After unless retryAfter is 0.
+func write(w http.ResponseWriter, status int, retryAfter time.Duration, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = typeProblem
 	if retryAfter > 0 {
@@ -129,18 +133,12 @@ var outcomeDocuments = func() map[api.Outcome]document {
 // WriteOutcome writes the problem of an outcome.
 func WriteOutcome(w http.ResponseWriter, o api.Outcome) { ProblemOf(o).Write(w) }
 
-// nothingHere begins the detail of each answer for a path that does not exist.
-const nothingHere = "There is nothing at this path. "
+// NothingHere begins the detail of each answer for a path that does not exist.
+const NothingHere = "There is nothing at this path. "
 
 // WriteNoSuchPath answers 404 for a path that does not exist.
 func WriteNoSuchPath(w http.ResponseWriter) {
-	NewProblem(http.StatusNotFound, nothingHere+"Claims go to /v1/sales/{sale}/claims.").Write(w)
-}
-
-// WriteOtherAddress answers 404 for a path that the server has at its other address, which detail
-// names. The outcome is bad_request, which clients show and do not send again.
-func WriteOtherAddress(w http.ResponseWriter, detail string) {
-	BadRequest(http.StatusNotFound, nothingHere+detail).Write(w)
+	NewProblem(http.StatusNotFound, NothingHere+"Claims go to /v1/sales/{sale}/claims.").Write(w)
 }
 
 // WriteUnavailable answers 503 and says when to try again.
@@ -150,15 +148,41 @@ func WriteUnavailable(w http.ResponseWriter, retryAfter time.Duration, detail st
 	p.Write(w)
 }
 
-// WriteMethodNotAllowed answers 405 and names the methods that are allowed.
-func WriteMethodNotAllowed(w http.ResponseWriter, allowed string) {
-	w.Header().Set("Allow", allowed)
-	NewProblem(http.StatusMethodNotAllowed, "This path takes "+allowed+".").Write(w)
-}
-
 // WriteForbidden answers 403.
 func WriteForbidden(w http.ResponseWriter, detail string) {
 	NewProblem(http.StatusForbidden, detail).Write(w)
+}
+
+// WriteRefusal writes an answer other than an accepted claim, a claim that was settled as requested, or
+// what a query is about.
+func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Answer) {
+	whole, known := outcomeDocuments[a.Outcome]
+	about := a.Claim.User != "" // a claim that was accepted
+	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached && !about && !a.RefundDue {
+		write(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
+		return
+	}
+	p := ProblemOf(a.Outcome)
+	p.RetryAfter, p.Detail = max(a.RetryAfter, p.RetryAfter), cmp.Or(a.Message, p.Detail)
+	p.Rule, p.Reason, p.RefundDue = a.Rule, a.Reason, a.RefundDue
+	switch {
+	case a.Outcome == api.LimitReached:
+		p.claims, p.Count = appendClaims(nil, sale, a.Claims), a.Count
+	case about:
+		p.claims = appendClaims(nil, sale, []executor.Claim{a.Claim})
+	}
+	if a.Outcome.Row().Timed { // the clocks of buyers differ
+		p.ServerTime, p.OpensAt = now().Wall, a.OpensAt
+	}
+	p.Write(w)
+}
+
+// SetNotSettledMessage sets the message of the answer to a settlement that was not carried out, unless it
+// has one, if the detail in api.Outcomes is about a key: a settlement has none.
+func SetNotSettledMessage(a *executor.Answer) {
+	if detail, keyed := strings.CutSuffix(a.Outcome.Row().Detail, api.AskAgain); keyed && a.Message == "" {
+		a.Message = detail + " Repeat the request: it takes effect once."
+	}
 }
 
 // SetChallenge sets the header WWW-Authenticate of a response to a request that lacks a right, as RFC 6750
