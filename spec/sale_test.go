@@ -123,8 +123,8 @@ func TestConstantsOfOptions(t *testing.T) {
 	options := map[string]*option{}
 	root().walk("", func(path string, o *option) { options[join(path, o.key)] = o })
 	for path, want := range map[string]any{
-		"spec.stock max": int64(MaxStock), "spec.lockCount max": int64(MaxLockCount), "spec.rules max": int64(MaxRules),
-		"spec.variables max": int64(MaxVariables), "spec.redis.nodes max": int64(MaxServers), "spec.hbase.zookeeper max": int64(MaxServers),
+		"spec.stock max": int64(MaxStock), "spec.lockCount max": int64(MaxLockCount),
+		"spec.redis.nodes max": int64(MaxServers), "spec.hbase.zookeeper max": int64(MaxServers),
 		"spec.payment.holdFor min": MinHold, "spec.users.fresh min": MinFresh, "spec.backlog max": int64(MaxBacklog),
 		"spec.backlog": int64(DefaultBacklog), "spec.payment.unpaidPerUser": int64(DefaultUnpaid), "spec.queue.depth": int64(DefaultDepth),
 		"spec.users.fresh": DefaultFresh, "spec.users.cached": int64(DefaultCached), "spec.lock.ttl": DefaultLockTTL, "spec.lock.ttl max": time.Duration(MaxLockTTL),
