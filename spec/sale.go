@@ -140,10 +140,9 @@ func (d *decoder) spec(o object, s *Sale) {
 	d.stores(o, s.Engine)
 	d.distinctNames(o, "rules")
 	d.distinctNames(o, "variables")
-	tables := tableHome{declared: o.keys["hbase"] != nil, sale: s.HBase}
-	d.users(s.Users, tables)
+	d.users(s)
 	if s.History != nil && s.History.Table != nil {
-		d.rows("spec.history.hbase", tables, s.History.Table)
+		d.rows("spec.history.hbase", s, s.History.Table)
 	}
 	d.queue(s.Queue)
 	d.draw(s)
