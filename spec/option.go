@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -262,35 +261,17 @@ func (o *option) isAbsent(v reflect.Value) bool {
 
 // sane checks what the rest of the program assumes about every option of a struct by itself, and
 // about those that exclude or need each other. Zero is sane where it means absence.
-func (b *block) sane(path string, v reflect.Value) error {
-	for _, o := range b.options {
-		at := join(path, o.key)
-		if o.field == nil {
-			if o.inner != nil {
-				if err := o.inner.sane(at, v); err != nil {
-					return err
-				}
-			}
-			continue
+func (b *block) sane(v reflect.Value) (err error) {
+	b.visit("", v, func(path string, b *block, o *option, of reflect.Value) {
+		switch {
+		case err != nil || !of.IsValid():
+		case o == nil:
+			err = b.saneRelations(path, of)
+		case o.stored && (!o.optional || !o.value(of).IsZero()):
+			err = o.sane(path, o.value(of))
 		}
-		var err error
-		switch field := v.FieldByIndex(o.field); {
-		case o.inner != nil && field.Kind() == reflect.Pointer:
-			if !field.IsNil() {
-				err = o.inner.sane(at, field.Elem())
-			}
-		case o.inner != nil:
-			for i := range field.Len() {
-				err = cmp.Or(err, o.inner.sane(fmt.Sprintf("%s[%d]", at, i), field.Index(i)))
-			}
-		case o.stored && (!o.optional || !field.IsZero()):
-			err = o.sane(at, field)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return b.saneRelations(path, v)
+	})
+	return err
 }
 
 func (o *option) sane(path string, v reflect.Value) error {
@@ -314,46 +295,46 @@ func (o *option) sane(path string, v reflect.Value) error {
 	return nil
 }
 
-// each calls f for every option of a struct that v is, and of those below. Options of an absent
-// block are absent too: f gets the zero Value.
-func (b *block) each(path string, v reflect.Value, f func(path string, o *option, v reflect.Value)) {
+// visit calls f for every option of a struct that v is and of those below, with the struct that
+// has it, and then for each block of options with a nil option. The struct of an absent block is
+// the zero Value.
+func (b *block) visit(path string, v reflect.Value, f func(path string, b *block, o *option, of reflect.Value)) {
 	for _, o := range b.options {
 		at := join(path, o.key)
-		var field reflect.Value
-		if v.IsValid() && o.field != nil {
-			field = v.FieldByIndex(o.field)
-		}
 		switch {
 		case o.constant != "":
 		case o.inner == nil:
-			f(at, o, field)
+			f(at, b, o, v)
 		case o.field == nil:
-			o.inner.each(at, v, f)
+			o.inner.visit(at, v, f)
+		case !v.IsValid() && o.typ.Kind() == reflect.Slice:
+		case !v.IsValid():
+			o.inner.visit(at, v, f)
 		case o.typ.Kind() == reflect.Pointer:
-			if field.IsValid() {
-				field = field.Elem()
-			}
-			o.inner.each(at, field, f)
-		case field.IsValid():
-			for i := range field.Len() { // rules and variables have names
-				item := field.Index(i)
-				o.inner.each(fmt.Sprintf("%s[%s]", at, item.FieldByName("Name")), item, f)
+			o.inner.visit(at, o.value(v).Elem(), f)
+		default:
+			for _, item := range o.value(v).Seq2() { // rules and variables have names
+				o.inner.visit(fmt.Sprintf("%s[%s]", at, item.FieldByName("Name")), item, f)
 			}
 		}
 	}
+	f(path, b, nil, v)
 }
+
+// value returns the value of the option in a struct of its block.
+func (o *option) value(of reflect.Value) reflect.Value { return of.FieldByIndex(o.field) }
 
 // Each calls show with the path and the text of every option of a block that ledgers store, such
 // as a *Payment, in the order of a document. Paths are relative to the block. The text is as in a
 // document, in one line; "" if the option is absent.
 func Each[Block any](of *Block, show func(path, text string)) {
-	blockOf(reflect.TypeFor[Block]()).each("", reflect.ValueOf(of).Elem(), func(path string, o *option, v reflect.Value) {
+	blockOf(reflect.TypeFor[Block]()).visit("", reflect.ValueOf(of).Elem(), func(path string, _ *block, o *option, of reflect.Value) {
 		switch {
-		case !o.stored:
-		case !v.IsValid() || v.IsZero() && o.least != "0" && o.least != "0s":
+		case o == nil || !o.stored:
+		case !of.IsValid() || o.value(of).IsZero() && o.least != "0" && o.least != "0s":
 			show(path, "")
 		default:
-			show(path, strings.Join(strings.Fields(textOf(v.Interface())), " "))
+			show(path, strings.Join(strings.Fields(textOf(o.value(of).Interface())), " "))
 		}
 	})
 }

@@ -154,12 +154,11 @@ func (s Sale) written() Sale {
 	if s.RedPacket != nil {
 		s.Units = &Units{RedPacket: s.RedPacket}
 	}
-	v := reflect.ValueOf(&s).Elem()
-	copyBlocks(v)
+	copyBlocks(reflect.ValueOf(&s).Elem())
 	if u := s.Units; u != nil {
 		u.Public = u.FromFile && !u.Secret
 	}
-	root().setFiles(v, reflect.Value{})
+	s.setFiles(nil)
 	if s.Users != nil && s.Users.Table != nil {
 		s.Users.Table.omitHome(s.HBase)
 	}
@@ -179,7 +178,7 @@ func (s Sale) sane() error {
 	}
 	s.Name = strings.TrimPrefix(s.Name, CopyPrefix)
 	return cmp.Or(
-		root().sane("", reflect.ValueOf(s)),
+		root().sane(reflect.ValueOf(s)),
 		s.Users.sane(),
 		s.Queue.sane(),
 		s.saneDraw(),
@@ -195,9 +194,8 @@ func (s Sale) WithFiles(local Sale) Sale {
 		local = Sale{Embedded: local.Embedded}
 	}
 	s.Labels, s.Annotations = local.Labels, local.Annotations
-	v := reflect.ValueOf(&s).Elem()
-	copyBlocks(v)
-	root().setFiles(v, reflect.ValueOf(local))
+	copyBlocks(reflect.ValueOf(&s).Elem())
+	s.setFiles(&local)
 	if s.Embedded != nil && local.Embedded != nil {
 		s.Embedded.Dir = local.Embedded.Dir
 	}
