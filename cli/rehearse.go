@@ -119,8 +119,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	p.say("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
-			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
-			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment,
+			URL: url, Admin: admin, Sale: c.sale, Users: users, Concurrency: concurrency, Seed: o.seed,
 			Draw: c.drawing(), Progress: p.crowdBar(),
 		}
 		if decided != nil {

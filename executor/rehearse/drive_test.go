@@ -17,6 +17,8 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+
+	"salectl/spec"
 )
 
 // TestMain fails the run if a rehearsal has left a goroutine behind.
@@ -268,14 +270,14 @@ func TestDriveFails(t *testing.T) {
 	t.Run("server never was there", func(t *testing.T) {
 		gone := httptest.NewServer(http.NotFoundHandler())
 		gone.Close()
-		_, err := Drive(t.Context(), Config{URL: gone.URL, Sale: "movie", Users: 1, PerUserLimit: 1, Stock: 1})
+		_, err := Drive(t.Context(), Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 1, Stock: 1}, URL: gone.URL, Users: 1})
 		if !errors.Is(err, ErrNoAnswer) {
 			t.Errorf("got %v, want ErrNoAnswer", err)
 		}
 	})
 	t.Run("another sale", func(t *testing.T) {
 		c := (&shop{stock: 100, limit: 1}).open(t)
-		c.Sale = "opera"
+		c.Name = "opera"
 		if _, err := Drive(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is the sale served there?") {
 			t.Errorf("got %v", err)
 		}
@@ -313,7 +315,7 @@ func TestDriveFails(t *testing.T) {
 }
 
 func TestOnlyThisMachine(t *testing.T) {
-	good := Config{Sale: "movie", Users: 1, PerUserLimit: 1, Stock: 1}
+	good := Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 1, Stock: 1}, Users: 1}
 	for url, want := range map[string]error{
 		"http://127.0.0.1:8080":  nil,
 		"http://127.0.0.1:8080/": nil,
@@ -353,12 +355,12 @@ func TestOnlyThisMachine(t *testing.T) {
 var errAny = errors.New("any")
 
 func TestConfigRefused(t *testing.T) {
-	good := Config{URL: "http://127.0.0.1:1", Sale: "movie", Users: 1, PerUserLimit: 1, Stock: 1}
+	good := Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 1, Stock: 1}, URL: "http://127.0.0.1:1", Users: 1}
 	if _, err := good.withDefaults(); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Config){
-		"no sale":     func(c *Config) { c.Sale = "" },
+		"no sale":     func(c *Config) { c.Name = "" },
 		"no users":    func(c *Config) { c.Users = 0 },
 		"none at all": func(c *Config) { c.Concurrency = -1 },
 		"no limit":    func(c *Config) { c.PerUserLimit = 0 },
@@ -388,7 +390,7 @@ func TestTokenAndRedirect(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r := mustDrive(t, Config{URL: server.URL, Sale: "movie", Token: "s3cret", Users: 10, PerUserLimit: 1, Stock: 1})
+	r := mustDrive(t, Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 1, Stock: 1}, URL: server.URL, Token: "s3cret", Users: 10})
 	if without.Load() != 0 || r.Outcomes["http_307"] != r.Requests {
 		t.Errorf("%d requests without the token; outcomes %v", without.Load(), r.Outcomes)
 	}

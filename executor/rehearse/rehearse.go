@@ -22,11 +22,13 @@ import (
 	"salectl/spec"
 )
 
-// Config configures a rehearsal. URL, Sale, Users, PerUserLimit and Stock are required.
+// Config configures a rehearsal. URL, Sale and Users are required.
 type Config struct {
 	// URL is the server's base URL, such as http://127.0.0.1:8080. It must be on this machine.
-	URL  string
-	Sale string
+	URL string
+
+	// Sale is the sale as it is served. Buyers go by its name, limit, stock, and terms of payment.
+	spec.Sale
 
 	// Token is the bearer token, if the server requires one.
 	Token string
@@ -41,13 +43,6 @@ type Config struct {
 	// Seed determines the planned claims. The results depend on timing.
 	Seed uint64
 
-	// PerUserLimit and Stock are the sale's. They determine the buyers' quantities and the judgment.
-	PerUserLimit int64
-	Stock        int64
-
-	// Partial reports that a claim for more units than are left gets those left.
-	Partial bool
-
 	// Names are users of the sale. Buyers take these names in order, and repeatedly if there are
 	// more buyers. If empty, buyers have names made by Name.
 	Names []string
@@ -56,13 +51,6 @@ type Config struct {
 	// that the sale has no rules. With Payment, returned units are not sold again, since those who
 	// may claim may have reached their limit.
 	Refused func(user string, quantity int64, key string, at time.Time) (rule string)
-
-	// RedPacket is the distribution of amounts, or nil if units are not packets of money. Buyers
-	// add up their amounts.
-	RedPacket *spec.RedPacket
-
-	// Payment is the terms of payment, or nil if claims are sold at once. Buyers then follow stories.
-	Payment *spec.Payment
 
 	// Draw closes and reveals the draw after the crowd has entered. Nil means that the sale is not
 	// a draw. With Draw, PerUserLimit is 1.
@@ -118,7 +106,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Sleep = api.Sleep
 	}
 	switch {
-	case c.Sale == "":
+	case c.Name == "":
 		return c, errors.New("rehearse: no sale is named")
 	case c.Users < 1 || c.Concurrency < 1:
 		return c, fmt.Errorf("rehearse: %d users, %d at once: at least one of each is needed", c.Users, c.Concurrency)

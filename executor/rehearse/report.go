@@ -111,7 +111,7 @@ func (r *Report) Verdict() error {
 // report summarizes the results of all workers.
 func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Report {
 	r := &Report{
-		Sale:            d.Sale,
+		Sale:            d.Name,
 		Users:           d.Users,
 		Requests:        d.total + len(left.came),
 		Retries:         int(d.retries.Load()),
