@@ -210,3 +210,21 @@ func (Sale) constrain(s *jsonschema.Schema) {
 		home("on lists of Redis, with the ledger on servers", EngineRedis, []string{"engine", "redis", "hbase"}, []string{"embedded"}),
 	}
 }
+
+// Phase is the declared phase of a sale.
+type Phase string
+
+// Phases of a declaration.
+const (
+	PhaseOpen   Phase = "open" // within OpensAt and ClosesAt
+	PhasePaused Phase = "paused"
+	PhaseClosed Phase = "closed" // final
+)
+
+// hours checks the hours of a sale.
+func (d *decoder) hours(o object, s *Sale) {
+	if !s.OpensAt.IsZero() && !s.ClosesAt.IsZero() && !s.ClosesAt.After(s.OpensAt) {
+		d.refuse(o.values["closesAt"], "Write a closesAt after opensAt.",
+			"spec.closesAt is not after opensAt, which is on line %d", o.values["opensAt"].Line)
+	}
+}
