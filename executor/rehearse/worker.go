@@ -179,17 +179,13 @@ const (
 )
 
 // Drive sends all buyers to the sale in one burst, and returns their observations. It returns an
-// error if it could not: an invalid Config, a server elsewhere or without answers, or the end of
-// ctx. Broken promises are no error of Drive; Report.Verdict returns them.
+// error if it could not: a server elsewhere or without answers, or the end of ctx. Broken promises are no error of Drive; Report.Verdict returns them.
 func Drive(ctx context.Context, c Config) (*Report, error) {
-	c, err := c.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	c = c.withDefaults()
 	transport := newTransport(c)
 	defer transport.CloseIdleConnections()
 	d := &drive{Config: c, visits: planned(c), api: api.Config{
-		Servers: []string{c.URL}, Sale: c.Name, Token: c.Token, Transport: transport, Timeout: c.Timeout, MaxWait: maxWait,
+		Servers: []string{c.URL}, Sale: c.Name, Transport: transport, Timeout: c.Timeout, MaxWait: maxWait,
 	}}
 	for _, v := range d.visits {
 		d.total += len(v)
