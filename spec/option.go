@@ -38,7 +38,7 @@ type option struct {
 	field       []int // of the struct of the block; nil: a block of fields of the same struct
 	typ         reflect.Type
 	inner       *block // keys of the mapping, or of each item of the list; nil: neither
-	least, most string
+	least, most int64  // bounds of a number, a duration, or the length of a list
 	words       []string
 	standard    string // default
 	form        string
@@ -87,10 +87,11 @@ func newBlock(t reflect.Type) *block {
 		}
 		o := &option{
 			key: keys[len(keys)-1], required: flag != "omitempty", field: f.Index, typ: f.Type,
-			least: f.Tag.Get("min"), most: f.Tag.Get("max"), words: strings.Fields(f.Tag.Get("words")),
+			words:    strings.Fields(f.Tag.Get("words")),
 			standard: f.Tag.Get("default"), form: f.Tag.Get("form"), ledger: f.Tag.Get("ledger"), example: f.Tag.Get("example"), doc: f.Tag.Get("doc"),
 			with: strings.Fields(f.Tag.Get("with")), add: f.Tag.Get("add"), unstored: f.Tag.Get("unstored"),
 		}
+		o.least, o.most = o.parse(f.Tag.Get("min"), 1), o.parse(f.Tag.Get("max"), math.MaxInt64)
 		b.group(o, f.Tag.Get("oneof"), f.Tag.Get("anyof"))
 		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
 		o.stored, o.optional = name != "-", rest == "omitempty"
@@ -183,47 +184,31 @@ func join(path, name string) string {
 // isDuration reports whether the option is a duration.
 func (o *option) isDuration() bool { return o.typ == reflect.TypeFor[Duration]() }
 
-// numbers returns the bounds of a number, or of the length of a list.
-func (o *option) numbers() (least, most int64) {
-	bound := func(text string, absent int64) int64 {
-		if text == "" {
-			return absent
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			panic(fmt.Sprintf("spec: the key %s has the bound %q", o.key, text))
-		}
-		return n
+// parse returns a bound, or the default, of a number, a duration, or the length of a list.
+func (o *option) parse(text string, absent int64) int64 {
+	n, err := absent, error(nil)
+	switch {
+	case text == "":
+	case o.isDuration():
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		n = int64(d)
+	default:
+		n, err = strconv.ParseInt(text, 10, 64)
 	}
-	return bound(o.least, 1), bound(o.most, math.MaxInt64)
-}
-
-// maximum returns the upper bound of a number, or of a length.
-func (o *option) maximum() int64 {
-	_, most := o.numbers()
-	return most
-}
-
-// terms returns the bounds of a duration.
-func (o *option) terms() (least, most time.Duration) {
-	return mustTerm(o.least), mustTerm(o.most)
+	if err != nil {
+		panic("spec: the key " + o.key + ": " + err.Error())
+	}
+	return n
 }
 
 // meaning returns the meaning of the option, for people.
 func (o *option) meaning() string {
 	bounds := ""
-	if o.isDuration() && o.most != "" {
-		bounds = fmt.Sprintf("%s to %s, in h, m, s or ms", o.least, o.most)
+	if o.isDuration() {
+		bounds = fmt.Sprintf("%s to %s, in h, m, s or ms", FormatTerm(time.Duration(o.least)), FormatTerm(time.Duration(o.most)))
 	}
 	return strings.ReplaceAll(o.doc, "{bounds}", bounds)
-}
-
-func mustTerm(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		panic("spec: " + err.Error())
-	}
-	return d
 }
 
 // initial returns the value of an absent key: the default, or zero.
@@ -231,14 +216,8 @@ func (o *option) initial() reflect.Value {
 	v := reflect.New(o.typ).Elem()
 	switch {
 	case o.standard == "":
-	case o.isDuration():
-		v.SetInt(int64(mustTerm(o.standard)))
 	case v.CanInt():
-		n, err := strconv.ParseInt(o.standard, 10, 64)
-		if err != nil {
-			panic("spec: " + err.Error())
-		}
-		v.SetInt(n)
+		v.SetInt(o.parse(o.standard, 0))
 	case v.Kind() == reflect.String:
 		v.SetString(o.standard)
 	}
@@ -251,7 +230,7 @@ func (o *option) isAbsent(v reflect.Value) bool {
 	switch {
 	case o.standard != "" && v.Equal(o.initial()):
 		return true
-	case o.least == "0":
+	case o.least == 0:
 		return false
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Map:
 		return v.Len() == 0
@@ -275,7 +254,7 @@ func (b *block) sane(v reflect.Value) (err error) {
 }
 
 func (o *option) sane(path string, v reflect.Value) error {
-	mayBeZero := o.least == "0" || o.least == "0s"
+	mayBeZero := o.least == 0
 	check := forms[o.form].check
 	switch {
 	case len(o.words) > 0 && !slices.Contains(o.words, v.String()):
@@ -331,7 +310,7 @@ func Each[Block any](of *Block, show func(path, text string)) {
 	blockOf(reflect.TypeFor[Block]()).visit("", reflect.ValueOf(of).Elem(), func(path string, _ *block, o *option, of reflect.Value) {
 		switch {
 		case o == nil || !o.stored:
-		case !of.IsValid() || o.value(of).IsZero() && o.least != "0" && o.least != "0s":
+		case !of.IsValid() || o.value(of).IsZero() && o.least != 0:
 			show(path, "")
 		default:
 			show(path, strings.Join(strings.Fields(textOf(o.value(of).Interface())), " "))

@@ -40,12 +40,16 @@ var (
 	digitsRE     = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// ParseTime parses an RFC 3339 time; time.Parse accepts some invalid ones.
+// ParseTime parses an RFC 3339 time as in a document.
 func ParseTime(text string) (time.Time, error) {
-	if !timeRE.MatchString(text) {
-		return time.Time{}, errors.New("is no RFC 3339 time")
+	return withError(readTime(text))
+}
+
+func withError[V any](value V, f *fault) (V, error) {
+	if f != nil {
+		return value, errors.New(f.message)
 	}
-	return time.Parse(time.RFC3339Nano, text)
+	return value, nil
 }
 
 // readTime parses a time. The years are bounded, since a typing error of one digit is likelier
@@ -105,11 +109,7 @@ func FormatTerm(d time.Duration) string {
 // ParseAddress parses host:port and returns its canonical form, which is equal for equal
 // addresses.
 func ParseAddress(text string) (string, error) {
-	address, f := readAddress(text)
-	if f != nil {
-		return "", errors.New(f.message)
-	}
-	return address, nil
+	return withError(readAddress(text))
 }
 
 // readAddress parses host:port and returns its canonical form.
