@@ -140,18 +140,7 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 // It returns the cause if ctx ends first.
 func (p *program) askLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(p.err, question)
-	typed := make(chan string, 1)
-	// A read of a terminal cannot be cancelled. If ctx ends first, the goroutine stays and
-	// ends with the process.
-	go func() {
-		line, _ := bufio.NewReader(p.in).ReadString('\n')
-		typed <- strings.TrimSpace(line)
-	}()
 	defer p.say("")
-	select {
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	case line := <-typed:
-		return line, nil
-	}
+	line, _ := bufio.NewReader(&endingReader{ctx, p.in}).ReadString('\n')
+	return strings.TrimSpace(line), context.Cause(ctx)
 }
