@@ -70,17 +70,18 @@ func parseClaim(f *flags) claimOptions {
 
 // again returns the command that repeats the claim with its key.
 func (o claimOptions) again() string {
-	command := fmt.Sprintf("salectl claim --server %s --sale %s --user %s", quoted(o.server.String()), quoted(o.sale), quoted(o.user))
+	flags := []string{"user", o.user, "key", o.key}
 	if o.quantity != 1 {
-		command += fmt.Sprintf(" --quantity %d", o.quantity)
+		flags = append(flags, "quantity", fmt.Sprint(o.quantity))
 	}
 	for _, unit := range o.units {
-		command += " --unit " + quoted(unit)
+		flags = append(flags, "unit", unit)
 	}
+	command := o.command("claim", flags...)
 	if o.adjacent {
 		command += " --adjacent"
 	}
-	return command + o.secrets.words() + " --key " + quoted(o.key)
+	return command
 }
 
 func (p *program) claim(ctx context.Context, o claimOptions) error {

@@ -163,7 +163,7 @@ func TestClaimInDoubt(t *testing.T) {
 				if code := c.run(append(args, extra...), nil); code != test.code {
 					t.Errorf("exit code %d, want %d\n%s", code, test.code, &c.err)
 				}
-				return c, "salectl claim --server " + server.URL + " --sale tickets --user 'ann lee' --quantity 2 --key k1\n"
+				return c, "salectl claim --server " + server.URL + " --sale tickets --user 'ann lee' --key k1 --quantity 2\n"
 			}
 			c, again := run()
 			if said := c.out.String() + c.err.String(); strings.Contains(said, again) != test.doubt || strings.Contains(said, "unknown whether") != test.doubt {

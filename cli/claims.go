@@ -19,20 +19,20 @@ type claimsOptions struct {
 
 // older returns the command that shows the next page.
 func (o claimsOptions) older(next string) string {
-	command := fmt.Sprintf("salectl claims list --server %s --sale %s --user %s", quoted(o.server.String()), quoted(o.sale), quoted(o.user))
+	command, limit := "claims list", ""
 	if o.claim != "" {
-		command = fmt.Sprintf("salectl claims get --server %s --sale %s --claim %s", quoted(o.server.String()), quoted(o.sale), quoted(o.claim))
+		command = "claims get"
 	}
 	if o.page.Limit != 0 {
-		command += fmt.Sprintf(" --limit %d", o.page.Limit)
+		limit = fmt.Sprint(o.page.Limit)
 	}
-	return command + o.secrets.words() + " --before " + quoted(next)
+	return o.inquiry.command(command, "user", o.user, "claim", o.claim, "limit", limit, "before", next)
 }
 
 func (p *program) claimsCommand() *urfave.Command {
 	return group("claims", groupSale, "show, confirm, extend, cancel and refund claims, at a server",
 		"Queries and changes claims that a server has accepted.",
-		p.claimsGetCommand(), p.claimsListCommand(), p.confirmCommand(), p.extendCommand(), p.cancelCommand(), p.refundCommand())
+		append([]*urfave.Command{p.claimsGetCommand(), p.claimsListCommand()}, p.settleCommands()...)...)
 }
 
 func (p *program) claimsGetCommand() *urfave.Command {

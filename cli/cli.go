@@ -10,12 +10,14 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"salectl/cli/terminal"
@@ -109,3 +111,36 @@ func (p *program) say(format string, args ...any) {
 
 // colours returns the palette for one of the two output streams.
 func (p *program) colours(w io.Writer) terminal.Palette { return terminal.Colours(p.env, p.out, w) }
+
+// askPerson asks for confirmation. With yes it asks nothing. It returns errUnconfirmed if it
+// cannot ask, because a stream is no terminal or the answer is JSON.
+func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bool) error {
+	switch {
+	case yes:
+		return nil
+	case asJSON:
+		return fmt.Errorf("%w: --json cannot ask for confirmation; use --yes", errUnconfirmed)
+	case !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err):
+		return fmt.Errorf("%w: there is no terminal to ask for confirmation; use --yes", errUnconfirmed)
+	}
+	typed, err := p.askLine(ctx, fmt.Sprintf("\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question)))
+	switch {
+	case err != nil:
+		if errors.Is(err, errTimeout) {
+			return waited{fmt.Errorf("%w: no answer was given, and nothing was changed", err)}
+		}
+		return err
+	case typed != "yes":
+		return fmt.Errorf("%w: nothing was changed", errUnconfirmed)
+	}
+	return nil
+}
+
+// askLine prints a question and returns the line that is typed on the terminal, without space around it.
+// It returns the cause if ctx ends first.
+func (p *program) askLine(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(p.err, question)
+	defer p.say("")
+	line, _ := bufio.NewReader(&endingReader{ctx, p.in}).ReadString('\n')
+	return strings.TrimSpace(line), context.Cause(ctx)
+}

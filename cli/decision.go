@@ -102,11 +102,7 @@ func unitList(units []int64) string {
 
 // numbers formats units as "7, 12".
 func numbers(units []int64) string {
-	words := make([]string, len(units))
-	for i, u := range units {
-		words[i] = fmt.Sprint(u)
-	}
-	return strings.Join(words, ", ")
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(units), " ", ", "), "[]")
 }
 
 // ofAsked returns " (3 asked)" for a claim that got fewer units than requested.

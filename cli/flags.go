@@ -36,8 +36,11 @@ func actionUpTo[O any](n int, read func(*flags) O, run func(context.Context, O) 
 	return func(c *urfave.Context) error {
 		f := &flags{c: c}
 		o := read(f)
-		if err := f.done(n); err != nil {
-			return err
+		if err := atMost(c, n); err != nil {
+			f.errs = multierror.Append(f.errs, err)
+		}
+		if f.errs != nil {
+			return f.errs
 		}
 		return run(c.Context, o)
 	}
@@ -45,14 +48,6 @@ func actionUpTo[O any](n int, read func(*flags) O, run func(context.Context, O) 
 
 func (f *flags) refuse(format string, args ...any) {
 	f.errs = multierror.Append(f.errs, misused(f.c, format, args...))
-}
-
-// done returns all problems of the command line, including more than n arguments.
-func (f *flags) done(n int) error {
-	if err := atMost(f.c, n); err != nil {
-		f.errs = multierror.Append(f.errs, err)
-	}
-	return f.errs.ErrorOrNil()
 }
 
 func (f *flags) on(name string) bool { return f.c.Bool(name) }
@@ -197,18 +192,14 @@ func (f *flags) texts(name string) []string { return f.c.StringSlice(name) }
 
 // salesFlags returns the flags of a command on the sales of some files, and more.
 func salesFlags(more ...urfave.Flag) []urfave.Flag {
-	return append([]urfave.Flag{fileFlag(), saleFlag(), selectorFlag()}, more...)
+	return append([]urfave.Flag{fileFlag(), saleFlag(), &urfave.StringFlag{
+		Name: "selector", Aliases: []string{"l"},
+		Usage: "only sales whose labels match `SELECTOR`, such as team=a,stage!=test or 'stage in (soon,live)' (default: all)",
+	}}, more...)
 }
 
 func saleFlag() urfave.Flag {
 	return &urfave.StringSliceFlag{Name: "sale", KeepSpace: true, Usage: "only sale `NAME`; may be repeated (default: all)"}
-}
-
-func selectorFlag() urfave.Flag {
-	return &urfave.StringFlag{
-		Name: "selector", Aliases: []string{"l"},
-		Usage: "only sales whose labels match `SELECTOR`, such as team=a,stage!=test or 'stage in (soon,live)' (default: all)",
-	}
 }
 
 func fileFlag() urfave.Flag {

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +103,20 @@ func (f *flags) needServer(name string) *url.URL {
 
 // environment returns the variable of a flag. An empty one counts as absent.
 func environment(flag string) string { return "SALECTL_" + strings.ToUpper(flag) }
+
+// command returns the command line of a command on the sale, given its own flags, each followed by
+// its value. It omits flags whose value is "".
+func (o inquiry) command(name string, flags ...string) string {
+	text := "salectl " + name
+	flags = append([]string{o.flag, o.server.String(), "sale", o.sale}, flags...)
+	flags = append(flags, "token-file", o.tokenFile, "tls-ca", o.tls.CA, "tls-cert", o.tls.Cert, "tls-key", o.tls.Key)
+	for flag := range slices.Chunk(flags, 2) {
+		if flag[1] != "" {
+			text += " --" + flag[0] + " " + quoted(flag[1])
+		}
+	}
+	return text
+}
 
 // connection is a client of the server of an inquiry.
 type connection struct {
@@ -197,4 +213,40 @@ func unreachable(server string, failed *url.Error) error {
 		why = call.Err
 	}
 	return fmt.Errorf("no server answers at %s: %w", server, why)
+}
+
+// tlsFlags returns the flags of TLS for a command that sends requests to servers.
+func tlsFlags() []urfave.Flag {
+	return []urfave.Flag{
+		valueFlag("tls-ca", "trust servers whose certificates are signed by a CA in `FILE` (default: those of the system)"),
+		valueFlag("tls-cert", "client certificate in `FILE`, for servers that require one"),
+		valueFlag("tls-key", "private key of --tls-cert in `FILE`"),
+	}
+}
+
+// tlsFiles parses the flags of TLS.
+func (f *flags) tlsFiles() access.TLSFiles {
+	files := access.TLSFiles{Cert: f.text("tls-cert"), Key: f.text("tls-key"), CA: f.text("tls-ca")}
+	if (files.Cert == "") != (files.Key == "") {
+		f.refuse("--tls-cert and --tls-key go together: name both files or none")
+	}
+	return files
+}
+
+// secrets are the credentials of a command for servers.
+type secrets struct {
+	tokenFile string
+	tls       access.TLSFiles
+}
+
+// secrets parses the flags of token and TLS.
+func (f *flags) secrets() secrets { return secrets{f.text("token-file"), f.tlsFiles()} }
+
+// read reads the files.
+func (s secrets) read() (token string, over *tls.Config, err error) {
+	if token, err = access.ReadToken(s.tokenFile); err != nil {
+		return "", nil, err
+	}
+	certificates, err := access.ReadCertificates(s.tls)
+	return token, certificates.Client(), err
 }

@@ -42,9 +42,7 @@ func placesOf(sales []spec.Sale) (all []keptAt, err error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(all, func(k keptAt) bool {
-			return k.home.Kind == home.Kind && k.home.Place == home.Place && k.home.Local == home.Local
-		})
+		i := slices.IndexFunc(all, func(k keptAt) bool { return k.home.Key() == home.Key() })
 		if i < 0 {
 			i = len(all)
 			all = append(all, keptAt{home: home})

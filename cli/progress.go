@@ -24,11 +24,12 @@ func (p *program) newBar(what string, steps int64, quiet bool, more ...progressb
 	if kind, _ := p.env("TERM"); quiet || kind == "dumb" || !terminal.IsTerminal(p.err) {
 		return nil
 	}
+	columns, _ := terminal.Size(p.err)
 	const describing = 24 // columns, so that the bar has a fixed place
 	return &bar{progressbar.NewOptions64(steps, append([]progressbar.Option{
 		progressbar.OptionSetWriter(p.err),
 		progressbar.OptionSetDescription(fmt.Sprintf("%-*s", describing, what)),
-		progressbar.OptionSetWidth(max(min(terminal.Width(p.err)-describing-32, 40), 8)),
+		progressbar.OptionSetWidth(max(min(columns-describing-32, 40), 8)),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetRenderBlankState(true),

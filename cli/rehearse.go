@@ -100,7 +100,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	if users == 0 {
 		users = rehearse.DefaultUsers(sale.Stock)
 	}
-	decided, err := c.rehearsedRules(ctx, users)
+	names, refused, err := c.rehearsedRules(ctx, users)
 	if err != nil {
 		return nil, err
 	}
@@ -119,12 +119,8 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	p.say("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
-			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
-			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment,
-			Draw: c.drawing(), Progress: p.crowdBar(),
-		}
-		if decided != nil {
-			crowd.Names, crowd.Refused = decided.names, decided.refused
+			URL: url, Admin: admin, Sale: c.sale, Users: users, Concurrency: concurrency, Seed: o.seed,
+			Names: names, Refused: refused, Draw: c.drawing(), Progress: p.crowdBar(),
 		}
 		seen, err := rehearse.Drive(ctx, crowd)
 		if err != nil {

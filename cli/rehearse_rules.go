@@ -3,20 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"salectl/executor/rehearse"
 	"salectl/rules"
 	"salectl/spec"
 )
-
-// rehearsedRules evaluates the rules of a copy for the judge of its rehearsal.
-type rehearsedRules struct {
-	set   *rules.Set
-	sale  *spec.Sale
-	names []string // users of the sale; nil: buyers have generated names
-	known map[string]rules.Attributes
-}
 
 // usersUnlisted is why a sale is rehearsed without its rules.
 const usersUnlisted = "the users are in an HBase table, which cannot be listed; give them as a file to rehearse the rules"
@@ -37,22 +30,24 @@ func withoutRules(sale *spec.Sale) (why string) {
 	return why
 }
 
-// rehearsedRules reads what the copy's rules know of its buyers, as the server of the copy
-// does. It returns nil if there are no rules.
-func (c *copied) rehearsedRules(ctx context.Context, buyers int) (r *rehearsedRules, err error) {
+// rehearsedRules returns the names of the sale's users, for the buyers of a copy, and the decision
+// of the copy's rules as in a rehearse.Config: by what the server of the copy reads of the buyers.
+// Both are nil if there are no rules.
+func (c *copied) rehearsedRules(ctx context.Context, buyers int) (
+	names []string, refused func(user string, quantity int64, key string, at time.Time) string, err error,
+) {
 	set, err := rules.ForSale(c.sale)
 	if set == nil || err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r = &rehearsedRules{set: set, sale: &c.sale, known: map[string]rules.Attributes{}}
 	var ids []string
 	if c.sale.Users != nil {
 		file, err := rules.OpenFile(c.sale.Users.File, set.Schema())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		r.names = file.IDs()
-		ids = r.names[:min(len(r.names), buyers)]
+		names = file.IDs()
+		ids = names[:min(len(names), buyers)]
 	}
 	if len(ids) == 0 {
 		for i := range buyers {
@@ -61,36 +56,32 @@ func (c *copied) rehearsedRules(ctx context.Context, buyers int) (r *rehearsedRu
 	}
 	users, closeUsers, err := c.users(c.sale, set.Schema())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, closeUsers()) }()
 	const atOnce = 1024
-	for len(ids) > 0 {
-		some := ids[:min(len(ids), atOnce)]
+	known := map[string]rules.Attributes{}
+	for some := range slices.Chunk(ids, atOnce) {
 		found, err := users.Lookup(ctx, some)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i, id := range some {
-			r.known[id] = found[i]
+			known[id] = found[i]
 		}
-		ids = ids[len(some):]
 	}
-	return r, nil
-}
-
-// refused is the Refused of a rehearse.Config.
-func (r *rehearsedRules) refused(user string, quantity int64, key string, at time.Time) string {
-	known, ok := r.known[user]
-	if !ok {
-		known = r.set.Schema().Unknown(user)
-	}
-	v := r.set.Decide(&rules.Input{
-		User: known, Sale: r.sale, Now: at,
-		Claim: rules.Claim{Quantity: quantity, Key: key, At: at},
-	})
-	if v.Allowed() {
-		return ""
-	}
-	return v.Refusal.Rule
+	return names, func(user string, quantity int64, key string, at time.Time) string {
+		attributes, ok := known[user]
+		if !ok {
+			attributes = set.Schema().Unknown(user)
+		}
+		v := set.Decide(&rules.Input{
+			User: attributes, Sale: &c.sale, Now: at,
+			Claim: rules.Claim{Quantity: quantity, Key: key, At: at},
+		})
+		if v.Allowed() {
+			return ""
+		}
+		return v.Refusal.Rule
+	}, nil
 }

@@ -17,22 +17,16 @@ type settleOptions struct {
 	api.Settlement
 }
 
-func (p *program) confirmCommand() *urfave.Command {
-	return p.settleCommand(api.Confirm, serverFlag(), "confirm payment of a held claim", "0 sold",
-		valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment)))
-}
-
-func (p *program) extendCommand() *urfave.Command {
-	return p.settleCommand(api.Extend, serverFlag(), "extend the deadline of a held claim, once", "0 extended")
-}
-
-func (p *program) cancelCommand() *urfave.Command {
-	return p.settleCommand(api.Cancel, serverFlag(), "cancel a held claim and release its units", "0 cancelled", forTheBooks()...)
-}
-
-func (p *program) refundCommand() *urfave.Command {
-	return p.settleCommand(api.Refund, adminFlag(), "refund a sold claim", "0 refunded",
-		append(forTheBooks(), onFlag("retire", "withdraw the units instead of selling them again"))...)
+// settleCommands returns the commands that settle a claim.
+func (p *program) settleCommands() []*urfave.Command {
+	return []*urfave.Command{
+		p.settleCommand(api.Confirm, serverFlag(), "confirm payment of a held claim", "0 sold",
+			valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment))),
+		p.settleCommand(api.Extend, serverFlag(), "extend the deadline of a held claim, once", "0 extended"),
+		p.settleCommand(api.Cancel, serverFlag(), "cancel a held claim and release its units", "0 cancelled", forTheBooks()...),
+		p.settleCommand(api.Refund, adminFlag(), "refund a sold claim", "0 refunded",
+			append(forTheBooks(), onFlag("retire", "withdraw the units instead of selling them again"))...),
+	}
 }
 
 // forTheBooks returns the flags of cancel and refund for the records.

@@ -32,9 +32,7 @@ func troubled(owner string) *current.Status {
 			OpensAt: time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
 		}},
 		Applied: 2, Owner: owner,
-		InForce: planner.InForce{
-			Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
-		},
+		Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		Shards: []current.ShardStatus{
 			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Totals: ledger.Totals{Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10}},
 			{Shard: 1, Error: "region server rs1:16020 does not answer"},

@@ -142,15 +142,9 @@ func (a *Attributes) inForce(s *pb.Settings) {
 	a.RuleSet = hex.EncodeToString(s.GetRules())
 }
 
-// InForce is the part of a status that shows the settings in force.
-type InForce struct {
-	Payment *spec.Payment `json:"payment,omitempty"` // nil: claims are sold at once
-	Rules   *RulesStatus  `json:"rules,omitempty"`   // nil: every user may claim
-}
-
-// NewInForce returns the part of a status for settings and the declaration that they belong to.
-func NewInForce(s *pb.Settings, declared spec.Sale) InForce {
-	return InForce{Payment: paymentShown(s.GetPayment()), Rules: rulesShown(s.GetRules(), declared)}
+// InForce returns the payment and the rules of settings, for a status; nil: there are none.
+func InForce(s *pb.Settings, declared spec.Sale) (*spec.Payment, *RulesStatus) {
+	return paymentShown(s.GetPayment()), rulesShown(s.GetRules(), declared)
 }
 
 // packetText describes a red packet for people.
@@ -160,4 +154,44 @@ func packetText(s spec.Sale) string {
 		return "numbers"
 	}
 	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
+}
+
+// RulesStatus is a summary of the rules of a sale.
+type RulesStatus struct {
+	RuleSet string   `json:"ruleSet"`         // SHA-256 in force, in hex
+	Deny    []string `json:"deny,omitempty"`  // names, in order of evaluation
+	Audit   []string `json:"audit,omitempty"` // names
+	// Priority reports that waiting claims are decided by priority.
+	Priority bool `json:"priority,omitempty"`
+}
+
+// rulesShown describes the rules in force; nil if there are none.
+func rulesShown(hash []byte, declared spec.Sale) *RulesStatus {
+	if len(hash) == 0 {
+		return nil
+	}
+	s := &RulesStatus{RuleSet: hex.EncodeToString(hash), Priority: declared.Queue != nil && declared.Queue.Priority != ""}
+	for _, r := range declared.Rules {
+		if r.Enforce == spec.EnforceAudit {
+			s.Audit = append(s.Audit, r.Name)
+		} else {
+			s.Deny = append(s.Deny, r.Name)
+		}
+	}
+	return s
+}
+
+// String describes the rules in one line.
+func (s *RulesStatus) String() string {
+	var words []string
+	if len(s.Deny) > 0 {
+		words = append(words, strings.Join(s.Deny, ", "))
+	}
+	if len(s.Audit) > 0 {
+		words = append(words, "in audit "+strings.Join(s.Audit, ", "))
+	}
+	if s.Priority {
+		words = append(words, "waiting claims by priority")
+	}
+	return fmt.Sprintf("%s (rule set %s)", strings.Join(words, "; "), s.RuleSet[:min(len(s.RuleSet), shortSet)])
 }

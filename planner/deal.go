@@ -33,15 +33,15 @@ func lower(limits, available []int64, wanted int64) []int64 {
 		bottom = min(bottom, limit-available[i])
 	}
 	// The lowest level that frees too few units; one below frees enough.
-	level := search(bottom, slices.Max(limits), func(level int64) bool {
+	level := bottom + int64(sort.Search(int(slices.Max(limits)-bottom), func(above int) bool {
 		var sum int64
 		for i := range limits {
-			if sum += gives(i, level); sum >= wanted {
+			if sum += gives(i, bottom+int64(above)); sum >= wanted {
 				return false // before the sum overflows
 			}
 		}
 		return true
-	})
+	}))
 	take, left := make([]int64, len(limits)), wanted
 	for i := range take {
 		take[i] = gives(i, level)
@@ -54,12 +54,6 @@ func lower(limits, available []int64, wanted int64) []int64 {
 		}
 	}
 	return take
-}
-
-// search returns the lowest number in [low, high] for which found is true. found must be
-// monotonic, and true at high.
-func search(low, high int64, found func(int64) bool) int64 {
-	return low + int64(sort.Search(int(high-low), func(i int) bool { return found(low + int64(i)) }))
 }
 
 func sum(numbers []int64) (total int64) {

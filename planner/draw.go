@@ -21,22 +21,16 @@ func fixedDraw(desired, old spec.Sale, actual *Actual, refuse func(string, ...an
 	case desired.Draw == nil:
 		return nil
 	case desired.Draw.Substitutes != old.Draw.Substitutes:
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is live, and the substitutes of its draw cannot change from %d to %d", actual.Name, old.Draw.Substitutes, desired.Draw.Substitutes),
-			Remedy: fmt.Sprintf("Declare draw: {substitutes: %d}; without it, the number would follow the stock.", old.Draw.Substitutes),
-		}
+		return Refuse("sale %s is live, and the substitutes of its draw cannot change from %d to %d", actual.Name, old.Draw.Substitutes, desired.Draw.Substitutes).
+			With("Declare draw: {substitutes: %d}; without it, the number would follow the stock.", old.Draw.Substitutes)
 	case (desired.Draw.Beacon == nil) != (old.Draw.Beacon == nil), desired.Draw.Beacon != nil && *desired.Draw.Beacon != *old.Draw.Beacon:
 		return refuse("the beacon of its draw cannot change: values of another may be known already")
 	case !desired.ClosesAt.Equal(old.ClosesAt) && drawCloses(old, actual):
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s closed at %s and takes no entries any more: its closesAt cannot change", actual.Name, old.ClosesAt.Format(time.RFC3339Nano)),
-			Remedy: "Declare closesAt as it was.",
-		}
+		return Refuse("sale %s closed at %s and takes no entries any more: its closesAt cannot change", actual.Name, old.ClosesAt.Format(time.RFC3339Nano)).
+			With("Declare closesAt as it was.")
 	case old.Draw.Beacon != nil && desired.ClosesAt.After(old.ClosesAt):
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is drawn by round %s of %s, which must come after closesAt: closesAt cannot become later", actual.Name, old.Draw.Beacon.Round, old.Draw.Beacon.Name),
-			Remedy: "Declare closesAt as it was, or an earlier time.",
-		}
+		return Refuse("sale %s is drawn by round %s of %s, which must come after closesAt: closesAt cannot become later", actual.Name, old.Draw.Beacon.Round, old.Draw.Beacon.Name).
+			With("Declare closesAt as it was, or an earlier time.")
 	}
 	return nil
 }
@@ -53,18 +47,14 @@ func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 	}
 	reason := "sale %s has closed, and a winner may get each of its units: "
 	if is := actual.Units; is != nil && slices.ContainsFunc(is.Gone, func(u ledger.Units) bool { return len(u) > 0 }) {
-		return &Refusal{
-			Reason: fmt.Sprintf(reason+"none can be exchanged", actual.Name),
-			Remedy: "Declare the units as they were.",
-		}
+		return Refuse(reason+"none can be exchanged", actual.Name).
+			With("Declare the units as they were.")
 	}
 	if delta >= 0 {
 		return nil
 	}
-	return &Refusal{
-		Reason: fmt.Sprintf(reason+"the stock cannot be lowered by %d", actual.Name, -delta),
-		Remedy: "Declare the stock as it was.",
-	}
+	return Refuse(reason+"the stock cannot be lowered by %d", actual.Name, -delta).
+		With("Declare the stock as it was.")
 }
 
 // MakeCloseDraw plans to publish the entries of a closed draw and nothing that follows from
@@ -100,7 +90,8 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 		return nil, spec.Sale{}, err
 	}
 	if sale.Draw() == nil {
-		return nil, spec.Sale{}, &Refusal{Reason: fmt.Sprintf("sale %s is no draw", actual.Name), Remedy: "Declare queue: {order: draw} in a new run."}
+		return nil, spec.Sale{}, Refuse("sale %s is no draw", actual.Name).
+			With("Declare queue: {order: draw} in a new run.")
 	}
 	old, err := Declared(sale.Newest())
 	if err != nil {
@@ -108,14 +99,12 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 	}
 	phase := sale.Newest().GetSettings().GetPhase()
 	if phase != pb.Phase_CLOSED && actual.At.Before(old.ClosesAt) {
-		return nil, old, &Refusal{
-			Reason: fmt.Sprintf("sale %s takes entries until %s", actual.Name, old.ClosesAt.Format(time.RFC3339)), Remedy: "Run it again then.",
-		}
+		return nil, old, Refuse("sale %s takes entries until %s", actual.Name, old.ClosesAt.Format(time.RFC3339)).
+			With("Run it again then.")
 	}
 	if sale.Applied() < sale.Generation() { // units may still leave a shard, and must not be won
-		return nil, old, &Refusal{
-			Reason: fmt.Sprintf("generation %d of sale %s has not reached every shard yet", sale.Generation(), actual.Name), Remedy: "Run 'salectl apply' first.",
-		}
+		return nil, old, Refuse("generation %d of sale %s has not reached every shard yet", sale.Generation(), actual.Name).
+			With("Run 'salectl apply' first.")
 	}
 	p := newPlan(KindReveal, actual)
 	return p, old, p.complete()
@@ -140,15 +129,11 @@ func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool)
 	case b == nil && (len(value) > 0 || fallback):
 		return nil, &Refusal{Reason: "the sale declares no beacon, but a value or the fallback was given", Remedy: "Leave it out."}
 	case b != nil && len(value) == 0 && b.Fallback == spec.FallbackNone:
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("the order follows from round %s of %s, whose value was not given, and the sale declares no fallback", b.Round, b.Name),
-			Remedy: "Give the value, in hex, with --beacon. Until it is known, 'salectl draw close' publishes the entries.",
-		}
+		return nil, Refuse("the order follows from round %s of %s, whose value was not given, and the sale declares no fallback", b.Round, b.Name).
+			With("Give the value, in hex, with --beacon. Until it is known, 'salectl draw close' publishes the entries.")
 	case b != nil && len(value) == 0 && !fallback:
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("the order follows from round %s of %s, whose value was not given", b.Round, b.Name),
-			Remedy: "Give the value, in hex, with --beacon; or use --fallback if the beacon has none. Until it is known, 'salectl draw close' publishes the entries.",
-		}
+		return nil, Refuse("the order follows from round %s of %s, whose value was not given", b.Round, b.Name).
+			With("Give the value, in hex, with --beacon; or use --fallback if the beacon has none. Until it is known, 'salectl draw close' publishes the entries.")
 	}
 	return value, nil
 }

@@ -125,12 +125,11 @@ func (a *Actual) CheckLists() error {
 	return CheckLists(a.Name, old, names, a.Sale.Applied() > 0)
 }
 
-// DurabilityWarnings returns a warning for each list node that may lose granted units.
-func (a *Actual) DurabilityWarnings(ack spec.Ack) (warnings []string) {
+// WarnOfDurability warns of each list node that may lose granted units.
+func (a *Actual) WarnOfDurability(ack spec.Ack, warn func(format string, args ...any)) {
 	if ack != spec.AckRedis {
-		return nil // the ledger keeps every claim, whatever a node loses
+		return // the ledger keeps every claim, whatever a node loses
 	}
-	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	const remedy = "set appendonly yes and appendfsync always, or write ack: ledger"
 	for _, n := range a.ListNodes {
 		switch s := n.Settings; {
@@ -151,7 +150,6 @@ func (a *Actual) DurabilityWarnings(ack spec.Ack) (warnings []string) {
 				n.Name, unlessSaved(s), remedy)
 		}
 	}
-	return warnings
 }
 
 // unlessSaved returns a suffix for nodes that do not report whether they save snapshots.

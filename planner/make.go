@@ -93,7 +93,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	p.markers(actual)
 	p.spreadWarning(desired)
-	p.durabilityWarnings(actual, desired.Ack)
+	actual.WarnOfDurability(desired.Ack, p.warn)
 	p.warnings(actual, endOf(planned.GetSettings()))
 	return p, p.setPlanned(planned)
 }
@@ -158,7 +158,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	changed = changed || !bytes.Equal(digest, newest.GetUnits())
 	settings := withRows(settingsOf(desired, phase), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
-	p.durabilityWarnings(actual, desired.Ack)
+	actual.WarnOfDurability(desired.Ack, p.warn)
 	if !changed && !drifted && !moved && delta == 0 {
 		return p, p.remaining(actual, shards)
 	}
@@ -205,7 +205,7 @@ func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
 	switch {
 	case users == nil:
 	case errors.As(users, &source):
-		return &Refusal{Reason: fmt.Sprintf("sale %s: %s", p.Sale, source.What), Remedy: source.Remedy}
+		return Refuse("sale %s: %s", p.Sale, source.What).With("%s", source.Remedy)
 	case len(spec.Problems(users)) > 0:
 		return users
 	case fresh:

@@ -101,23 +101,21 @@ type DriftError struct {
 func (e *DriftError) Error() string { return e.Err.Error() }
 func (e *DriftError) Unwrap() error { return e.Err }
 
-// DamagedError returns the error for a shard of a live sale whose log is gone or older than before.
+// DamagedError returns the error for a shard of a live sale whose log is gone, if head is nil, or
+// older than before.
 func DamagedError(sale *ledger.Sale, shard int, head *ledger.Head) error {
+	log, drift := spec.ShardLog(sale.UID(), shard, sale.Shards()), &DriftError{Address: ShardAddress(shard), Reason: ReasonLogOlder}
 	if head == nil {
-		return NoLogError(sale, shard)
+		drift.Reason = ReasonLogMissing
+		drift.Err = fmt.Errorf("%w: %s of a live sale has no log (%s)."+
+			" It is never created anew, since its claims would be lost; find out what deleted it, and restore it from a snapshot or a backup",
+			ledger.ErrCorrupt, drift.Address, log)
+		return drift
 	}
-	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), ShardAddress(shard)
-	return &DriftError{Address: address, Reason: ReasonLogOlder, Err: fmt.Errorf("%w: the log of %s (%s) ends with generation %d, and generation %d was on every shard:"+
+	drift.Err = fmt.Errorf("%w: the log of %s (%s) ends with generation %d, and generation %d was on every shard:"+
 		" an older copy was restored, which lacks later claims. Restore a newer one",
-		ledger.ErrCorrupt, address, log, head.Generation, sale.Applied())}
-}
-
-// NoLogError returns the error for a shard whose required log is missing.
-func NoLogError(sale *ledger.Sale, shard int) error {
-	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), ShardAddress(shard)
-	return &DriftError{Address: address, Reason: ReasonLogMissing, Err: fmt.Errorf("%w: %s of a live sale has no log (%s)."+
-		" It is never created anew, since its claims would be lost; find out what deleted it, and restore it from a snapshot or a backup",
-		ledger.ErrCorrupt, address, log)}
+		ledger.ErrCorrupt, drift.Address, log, head.Generation, sale.Applied())
+	return drift
 }
 
 // phaseSince returns the generation that set the current phase of a run.

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"strings"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -75,23 +74,10 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 			p.Sale, rows, ledger.MaxRows).
 			With("Leave choose out, or make of several rows one.")
 	case len(is.Taken) > 0 && actual.Sale.Live() && string(actual.Sale.Newest().GetUnits()) == string(is.Digest[:]):
-		p.warn("units that are no longer declared are claimed or in transfer: %s", someNumbers(is.Taken))
+		p.warn("units that are no longer declared are claimed or in transfer: %s", spec.Numbers(is.Taken))
 	case len(is.Taken) > 0:
-		return nil, Refuse("sale %s no longer declares units that are claimed or in transfer: %s", p.Sale, someNumbers(is.Taken)).
+		return nil, Refuse("sale %s no longer declares units that are claimed or in transfer: %s", p.Sale, spec.Numbers(is.Taken)).
 			With("Declare them again, and count them in the stock. 'salectl audit --unit %d' shows who has unit %[1]d.", is.Taken[0])
 	}
 	return is.Digest[:], nil
-}
-
-// someNumbers lists the first numbers and counts the rest.
-func someNumbers(numbers []int64) string {
-	const most = 10
-	var words []string
-	for _, n := range numbers[:min(len(numbers), most)] {
-		words = append(words, fmt.Sprint(n))
-	}
-	if more := len(numbers) - most; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(words, ", ")
 }

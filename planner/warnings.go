@@ -10,17 +10,14 @@ import (
 	"salectl/spec"
 )
 
-// durabilityWarnings adds the warnings about list nodes.
-func (p *Plan) durabilityWarnings(actual *Actual, ack spec.Ack) {
-	for _, warning := range actual.DurabilityWarnings(ack) {
-		p.warn("%s", warning)
-	}
-}
-
 // warnings adds matters that change nothing. It must precede the completion of the plan.
 // closesAtUs is that of the plan's settings, in microseconds since 1970; 0: none.
 func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
-	p.shardWarnings(actual)
+	for i, s := range actual.Shards {
+		if s.Err != nil {
+			p.warn("%s cannot be read: %s", ShardAddress(i), ShortError(s.Err))
+		}
+	}
 	p.shareWarning(actual)
 	if ahead := actual.Ahead(); ahead != "" {
 		p.warn("%s", ahead)
@@ -102,14 +99,6 @@ func (p *Plan) spreadWarning(desired spec.Sale) {
 	if lockCount := int64(desired.LockCount); lockCount > fewShards && desired.Stock < enough*lockCount {
 		p.warn("lockCount %d leaves %s per shard, and a user may have %d: many claims will wait for units of other shards; a lockCount of at most %d avoids that",
 			lockCount, spec.Count(desired.Stock/lockCount, "unit"), desired.PerUserLimit, max(desired.Stock/enough, fewShards))
-	}
-}
-
-func (p *Plan) shardWarnings(actual *Actual) {
-	for i, s := range actual.Shards {
-		if s.Err != nil {
-			p.warn("%s cannot be read: %s", ShardAddress(i), ShortError(s.Err))
-		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (p *Page) answers() (s section, ok bool) {
 	if p.Rehearsal == nil {
 		return s, false
 	}
-	calls := p.Rehearsal.Calls()
+	calls := p.Rehearsal.Calls
 	s = section{ID: "answers", Title: "Answers", Table: outcomesTable(calls)}
 	s.Says = []string{"As buyers saw it. Times count from the first request; the latency of a claim is that of the request that got its final answer."}
 	times := make([]time.Duration, len(calls))
@@ -117,7 +117,7 @@ func (p *Page) latency() (s section, ok bool) {
 	if p.Rehearsal == nil {
 		return s, false
 	}
-	attempts := p.Rehearsal.Attempts()
+	attempts := p.Rehearsal.Attempts
 	if len(attempts) == 0 {
 		return s, false
 	}
@@ -129,7 +129,7 @@ func (p *Page) latency() (s section, ok bool) {
 	l := p.Rehearsal.LatencyMs
 	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",
 		threshold.Milliseconds(l.P50), threshold.Milliseconds(l.P99), threshold.Milliseconds(l.P999), threshold.Milliseconds(l.Max))}
-	for _, w := range callWindows(p.Rehearsal.Calls(), times) {
+	for _, w := range callWindows(p.Rehearsal.Calls, times) {
 		// Few answers have no meaningful percentiles, so they get wider bins.
 		const enough, least = 50, 20
 		within, _ := slices.BinarySearch(times, w.end()+1)

@@ -34,7 +34,7 @@ func (p *Page) fairness() (s section, ok bool) {
 		s.Says = append(s.Says, "Unpaid units return, and go to the next request. A request that got none_now meanwhile is not overtaken, only one that got sold_out.")
 	}
 	s.Table = t
-	s.Figures = []figure{arrivals(p.Rehearsal.Calls())}
+	s.Figures = []figure{arrivals(p.Rehearsal.Calls)}
 	return s, true
 }
 

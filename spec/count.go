@@ -26,7 +26,7 @@ const mostRanges = 10
 
 // Numbers lists ascending whole numbers, with ranges for three or more consecutive ones: "0-3,
 // 5, 6". After ten ranges and single numbers it only counts the rest.
-func Numbers(list []int) string {
+func Numbers[N int | int64](list []N) string {
 	var words []string
 	for at := 0; at < len(list); {
 		end := at + 1

@@ -186,11 +186,11 @@ func (d *decoder) items(v value, o *option, tooMany string) (items []value, ok b
 			items = append(items, value{fmt.Sprintf("%s[%d]", v.path, i), v.key, at, target(at)})
 		}
 	}
-	switch n, most := len(v.node.Content), o.maximum(); {
+	switch n := len(v.node.Content); {
 	case n == 0:
 		d.refuse(v.at, remedy, "%s is an empty list", v.path)
-	case int64(len(items)) > most:
-		d.refuse(v.at, tooMany, "%s has %d items, at most %d are allowed", v.path, len(items), most)
+	case int64(len(items)) > o.most:
+		d.refuse(v.at, tooMany, "%s has %d items, at most %d are allowed", v.path, len(items), o.most)
 		return nil, false
 	}
 	return items, len(items) > 0 && len(items) == len(v.node.Content)

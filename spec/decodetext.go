@@ -47,6 +47,19 @@ func (d *decoder) term(v value, example string, least, most time.Duration) time.
 	return term
 }
 
+// time decodes a time with or without quotes: YAML may take it for a date or text. It returns
+// the zero time if there is a problem.
+func (d *decoder) time(v value, example string) time.Time {
+	if !d.scalar(v, "a time", fmt.Sprintf("Write a time, such as %s: %s, or leave the key out.", v.key, example)) {
+		return time.Time{}
+	}
+	t, f := readTime(v.node.Value)
+	if f != nil {
+		d.fault(v, f)
+	}
+	return t
+}
+
 // file decodes the path of a file or folder, or a pattern, without resolving it.
 func (d *decoder) file(v value, what, example string, check func(string) *fault) (path string, ok bool) {
 	return checked(d, v, example, func(text string) *fault {

@@ -61,16 +61,14 @@ func (d *decoder) decode(v value, opt *option, field reflect.Value) {
 	case len(opt.words) > 0:
 		field.SetString(d.choice(v, opt.words))
 	case opt.isDuration():
-		least, most := opt.terms()
-		field.SetInt(int64(d.term(v, opt.example, least, most)))
+		field.SetInt(int64(d.term(v, opt.example, time.Duration(opt.least), time.Duration(opt.most))))
 	case field.Type() == reflect.TypeFor[time.Time]():
 		field.Set(reflect.ValueOf(d.time(v, opt.example)))
 	case field.Kind() == reflect.Bool:
 		is, _ := d.boolean(v)
 		field.SetBool(is)
 	default:
-		least, most := opt.numbers()
-		n, _ := d.number(v, least, most)
+		n, _ := d.number(v, opt.least, opt.most)
 		field.SetInt(n)
 	}
 }

@@ -97,13 +97,12 @@ func (d *decoder) line(v value, o *option) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	most := o.maximum()
 	text = strings.TrimRight(text, " \t\r\n")
 	switch length := int64(utf8.RuneCountInString(text)); {
 	case text == "":
 		d.refuse(v.at, fmt.Sprintf("Write text, such as %s: %s, or leave the key out.", v.key, o.example), "%s is blank", v.path)
-	case length > most:
-		d.refuse(v.at, "Shorten it; annotations take longer texts.", "%s has %d characters, at most %d are allowed", v.path, length, most)
+	case length > o.most:
+		d.refuse(v.at, "Shorten it; annotations take longer texts.", "%s has %d characters, at most %d are allowed", v.path, length, o.most)
 	case strings.ContainsFunc(text, unicode.IsControl):
 		d.refuse(v.at, "Write one line; annotations take longer texts.", "%s has a line break or another control character in it", v.path)
 	default:

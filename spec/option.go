@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -39,7 +38,7 @@ type option struct {
 	field       []int // of the struct of the block; nil: a block of fields of the same struct
 	typ         reflect.Type
 	inner       *block // keys of the mapping, or of each item of the list; nil: neither
-	least, most string
+	least, most int64  // bounds of a number, a duration, or the length of a list
 	words       []string
 	standard    string // default
 	form        string
@@ -88,10 +87,11 @@ func newBlock(t reflect.Type) *block {
 		}
 		o := &option{
 			key: keys[len(keys)-1], required: flag != "omitempty", field: f.Index, typ: f.Type,
-			least: f.Tag.Get("min"), most: f.Tag.Get("max"), words: strings.Fields(f.Tag.Get("words")),
+			words:    strings.Fields(f.Tag.Get("words")),
 			standard: f.Tag.Get("default"), form: f.Tag.Get("form"), ledger: f.Tag.Get("ledger"), example: f.Tag.Get("example"), doc: f.Tag.Get("doc"),
 			with: strings.Fields(f.Tag.Get("with")), add: f.Tag.Get("add"), unstored: f.Tag.Get("unstored"),
 		}
+		o.least, o.most = o.parse(f.Tag.Get("min"), 1), o.parse(f.Tag.Get("max"), math.MaxInt64)
 		b.group(o, f.Tag.Get("oneof"), f.Tag.Get("anyof"))
 		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
 		o.stored, o.optional = name != "-", rest == "omitempty"
@@ -184,47 +184,31 @@ func join(path, name string) string {
 // isDuration reports whether the option is a duration.
 func (o *option) isDuration() bool { return o.typ == reflect.TypeFor[Duration]() }
 
-// numbers returns the bounds of a number, or of the length of a list.
-func (o *option) numbers() (least, most int64) {
-	bound := func(text string, absent int64) int64 {
-		if text == "" {
-			return absent
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			panic(fmt.Sprintf("spec: the key %s has the bound %q", o.key, text))
-		}
-		return n
+// parse returns a bound, or the default, of a number, a duration, or the length of a list.
+func (o *option) parse(text string, absent int64) int64 {
+	n, err := absent, error(nil)
+	switch {
+	case text == "":
+	case o.isDuration():
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		n = int64(d)
+	default:
+		n, err = strconv.ParseInt(text, 10, 64)
 	}
-	return bound(o.least, 1), bound(o.most, math.MaxInt64)
-}
-
-// maximum returns the upper bound of a number, or of a length.
-func (o *option) maximum() int64 {
-	_, most := o.numbers()
-	return most
-}
-
-// terms returns the bounds of a duration.
-func (o *option) terms() (least, most time.Duration) {
-	return mustTerm(o.least), mustTerm(o.most)
+	if err != nil {
+		panic("spec: the key " + o.key + ": " + err.Error())
+	}
+	return n
 }
 
 // meaning returns the meaning of the option, for people.
 func (o *option) meaning() string {
 	bounds := ""
-	if o.isDuration() && o.most != "" {
-		bounds = fmt.Sprintf("%s to %s, in h, m, s or ms", o.least, o.most)
+	if o.isDuration() {
+		bounds = fmt.Sprintf("%s to %s, in h, m, s or ms", FormatTerm(time.Duration(o.least)), FormatTerm(time.Duration(o.most)))
 	}
 	return strings.ReplaceAll(o.doc, "{bounds}", bounds)
-}
-
-func mustTerm(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		panic("spec: " + err.Error())
-	}
-	return d
 }
 
 // initial returns the value of an absent key: the default, or zero.
@@ -232,14 +216,8 @@ func (o *option) initial() reflect.Value {
 	v := reflect.New(o.typ).Elem()
 	switch {
 	case o.standard == "":
-	case o.isDuration():
-		v.SetInt(int64(mustTerm(o.standard)))
 	case v.CanInt():
-		n, err := strconv.ParseInt(o.standard, 10, 64)
-		if err != nil {
-			panic("spec: " + err.Error())
-		}
-		v.SetInt(n)
+		v.SetInt(o.parse(o.standard, 0))
 	case v.Kind() == reflect.String:
 		v.SetString(o.standard)
 	}
@@ -252,7 +230,7 @@ func (o *option) isAbsent(v reflect.Value) bool {
 	switch {
 	case o.standard != "" && v.Equal(o.initial()):
 		return true
-	case o.least == "0":
+	case o.least == 0:
 		return false
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Map:
 		return v.Len() == 0
@@ -262,39 +240,21 @@ func (o *option) isAbsent(v reflect.Value) bool {
 
 // sane checks what the rest of the program assumes about every option of a struct by itself, and
 // about those that exclude or need each other. Zero is sane where it means absence.
-func (b *block) sane(path string, v reflect.Value) error {
-	for _, o := range b.options {
-		at := join(path, o.key)
-		if o.field == nil {
-			if o.inner != nil {
-				if err := o.inner.sane(at, v); err != nil {
-					return err
-				}
-			}
-			continue
+func (b *block) sane(v reflect.Value) (err error) {
+	b.visit("", v, func(path string, b *block, o *option, of reflect.Value) {
+		switch {
+		case err != nil || !of.IsValid():
+		case o == nil:
+			err = b.saneRelations(path, of)
+		case o.stored && (!o.optional || !o.value(of).IsZero()):
+			err = o.sane(path, o.value(of))
 		}
-		var err error
-		switch field := v.FieldByIndex(o.field); {
-		case o.inner != nil && field.Kind() == reflect.Pointer:
-			if !field.IsNil() {
-				err = o.inner.sane(at, field.Elem())
-			}
-		case o.inner != nil:
-			for i := range field.Len() {
-				err = cmp.Or(err, o.inner.sane(fmt.Sprintf("%s[%d]", at, i), field.Index(i)))
-			}
-		case o.stored && (!o.optional || !field.IsZero()):
-			err = o.sane(at, field)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return b.saneRelations(path, v)
+	})
+	return err
 }
 
 func (o *option) sane(path string, v reflect.Value) error {
-	mayBeZero := o.least == "0" || o.least == "0s"
+	mayBeZero := o.least == 0
 	check := forms[o.form].check
 	switch {
 	case len(o.words) > 0 && !slices.Contains(o.words, v.String()):
@@ -314,46 +274,46 @@ func (o *option) sane(path string, v reflect.Value) error {
 	return nil
 }
 
-// each calls f for every option of a struct that v is, and of those below. Options of an absent
-// block are absent too: f gets the zero Value.
-func (b *block) each(path string, v reflect.Value, f func(path string, o *option, v reflect.Value)) {
+// visit calls f for every option of a struct that v is and of those below, with the struct that
+// has it, and then for each block of options with a nil option. The struct of an absent block is
+// the zero Value.
+func (b *block) visit(path string, v reflect.Value, f func(path string, b *block, o *option, of reflect.Value)) {
 	for _, o := range b.options {
 		at := join(path, o.key)
-		var field reflect.Value
-		if v.IsValid() && o.field != nil {
-			field = v.FieldByIndex(o.field)
-		}
 		switch {
 		case o.constant != "":
 		case o.inner == nil:
-			f(at, o, field)
+			f(at, b, o, v)
 		case o.field == nil:
-			o.inner.each(at, v, f)
+			o.inner.visit(at, v, f)
+		case !v.IsValid() && o.typ.Kind() == reflect.Slice:
+		case !v.IsValid():
+			o.inner.visit(at, v, f)
 		case o.typ.Kind() == reflect.Pointer:
-			if field.IsValid() {
-				field = field.Elem()
-			}
-			o.inner.each(at, field, f)
-		case field.IsValid():
-			for i := range field.Len() { // rules and variables have names
-				item := field.Index(i)
-				o.inner.each(fmt.Sprintf("%s[%s]", at, item.FieldByName("Name")), item, f)
+			o.inner.visit(at, o.value(v).Elem(), f)
+		default:
+			for _, item := range o.value(v).Seq2() { // rules and variables have names
+				o.inner.visit(fmt.Sprintf("%s[%s]", at, item.FieldByName("Name")), item, f)
 			}
 		}
 	}
+	f(path, b, nil, v)
 }
+
+// value returns the value of the option in a struct of its block.
+func (o *option) value(of reflect.Value) reflect.Value { return of.FieldByIndex(o.field) }
 
 // Each calls show with the path and the text of every option of a block that ledgers store, such
 // as a *Payment, in the order of a document. Paths are relative to the block. The text is as in a
 // document, in one line; "" if the option is absent.
 func Each[Block any](of *Block, show func(path, text string)) {
-	blockOf(reflect.TypeFor[Block]()).each("", reflect.ValueOf(of).Elem(), func(path string, o *option, v reflect.Value) {
+	blockOf(reflect.TypeFor[Block]()).visit("", reflect.ValueOf(of).Elem(), func(path string, _ *block, o *option, of reflect.Value) {
 		switch {
-		case !o.stored:
-		case !v.IsValid() || v.IsZero() && o.least != "0" && o.least != "0s":
+		case o == nil || !o.stored:
+		case !of.IsValid() || o.value(of).IsZero() && o.least != 0:
 			show(path, "")
 		default:
-			show(path, strings.Join(strings.Fields(textOf(v.Interface())), " "))
+			show(path, strings.Join(strings.Fields(textOf(o.value(of).Interface())), " "))
 		}
 	})
 }

@@ -8,9 +8,8 @@ import (
 // Packets are the amounts of a red packet: unit n of the sale has amount n, from 1, and the
 // amounts add up to the total. It is immutable and safe for concurrent use.
 type Packets struct {
-	Currency string
-	Scale    int     // decimals of the currency
-	amounts  []int64 // minor units; amounts[n-1] is that of unit n
+	RedPacket
+	amounts []int64 // minor units; amounts[n-1] is that of unit n
 }
 
 // Deal deals the total to that many packets. It is a pure function that must never change:
@@ -24,7 +23,7 @@ type Packets struct {
 // and twice the mean of what is left, uniformly; the last gets the rest. Finally the packets
 // are shuffled, since later ones vary more and no unit may be better than another.
 func (r RedPacket) Deal(packets int64, seed [32]byte) *Packets {
-	p := &Packets{Currency: r.Currency, Scale: r.Scale, amounts: make([]int64, packets)}
+	p := &Packets{r, make([]int64, packets)}
 	if r.Split == SplitRandom {
 		source := rand.NewChaCha8(seed)
 		scatter(p.amounts, r.Total-r.Min*packets, source)
@@ -63,9 +62,6 @@ func (p *Packets) Sum(units ...int64) int64 {
 
 // Text returns the amount of a unit as formatted by Format.
 func (p *Packets) Text(unit int64) string { return p.Format(p.Amount(unit)) }
-
-// Format formats minor units as a decimal: 37 is 0.37 with two decimals. It is exact.
-func (p *Packets) Format(minor int64) string { return formatAmount(minor, p.Scale) }
 
 // scatter sets amounts to random values that add up to extra.
 func scatter(amounts []int64, extra int64, source rand.Source) {

@@ -56,17 +56,8 @@ func (p *PaymentCheck) Address(c CheckedClaim) string {
 }
 
 func (c CheckedClaim) fill(template string, escape func(string) string) string {
-	return placeholder.ReplaceAllStringFunc(template, func(name string) string {
-		switch name {
-		case "{claim}":
-			return escape(c.Claim)
-		case "{user}":
-			return escape(c.User)
-		case "{sale}":
-			return escape(c.Sale)
-		}
-		return strconv.FormatInt(c.Run, 10)
-	})
+	return strings.NewReplacer("{claim}", escape(c.Claim), "{user}", escape(c.User), "{sale}", escape(c.Sale),
+		"{run}", strconv.FormatInt(c.Run, 10)).Replace(template)
 }
 
 // escapeSegment escapes a text as one segment of a path. Dots alone would refer to another

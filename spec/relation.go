@@ -171,35 +171,32 @@ func (b *block) saneRelations(path string, v reflect.Value) error {
 	return nil
 }
 
-// setFiles sets the files of a declaration whose names it lacks: to those of local or, without it,
-// to names in capitals.
-func (b *block) setFiles(v, local reflect.Value) {
-	for _, o := range b.options {
-		if o.field == nil {
-			if o.inner != nil {
-				o.inner.setFiles(v, local)
+// setFiles sets the files of a declaration whose names it lacks: to those of local or, if that is
+// nil, to names in capitals.
+func (s *Sale) setFiles(local *Sale) {
+	known := map[string]reflect.Value{}
+	if local != nil {
+		root().visit("", reflect.ValueOf(*local), func(path string, _ *block, o *option, of reflect.Value) {
+			if o != nil && of.IsValid() {
+				known[path] = o.value(of)
 			}
-			continue
+		})
+	}
+	root().visit("", reflect.ValueOf(s).Elem(), func(path string, b *block, o *option, of reflect.Value) {
+		if o == nil || !of.IsValid() || !b.lacksName(of, o) {
+			return
 		}
-		field := v.FieldByIndex(o.field)
-		switch {
-		case o.inner != nil && field.Kind() == reflect.Pointer:
-			below := local
-			if local.IsValid() {
-				below = local.FieldByIndex(o.field).Elem()
-			}
-			if !field.IsNil() && local.IsValid() == below.IsValid() {
-				o.inner.setFiles(field.Elem(), below)
-			}
-		case !b.lacksName(v, o):
-		case local.IsValid():
-			field.Set(local.FieldByIndex(o.field))
+		name, is := known[path]
+		switch field := o.value(of); {
+		case is:
+			field.Set(name)
+		case local != nil:
 		case field.Kind() == reflect.Slice:
 			field.Set(reflect.Append(field, reflect.ValueOf(o.unstored)))
 		default:
 			field.SetString(o.unstored)
 		}
-	}
+	})
 }
 
 // copyBlocks replaces the blocks of a struct, and those below, by copies.

@@ -11,26 +11,20 @@ type Rows struct {
 	Family        string   `yaml:"family" json:"family" form:"family" example:"f" doc:"Column family of the values."`
 }
 
-// tableHome is the default location of a table without zookeeper.
-type tableHome struct {
-	declared bool   // the document has the sale's own table
-	sale     *HBase // table of the sale's own ledger; nil: none, or invalid
-}
-
 // rows completes the location of a table outside the sale. The default is that of the sale's own table.
-func (d *decoder) rows(path string, from tableHome, t *Rows) {
-	o := d.objects[path]
+func (d *decoder) rows(path string, s *Sale, t *Rows) {
+	o, own := d.objects[path], d.objects["spec"].keys["hbase"] != nil
 	given := o.keys["zookeeper"] != nil
 	switch {
-	case from.sale != nil && !given:
-		t.Zookeeper = from.sale.Zookeeper
-	case !given && !from.declared:
+	case s.HBase != nil && !given:
+		t.Zookeeper = s.HBase.Zookeeper
+	case !given && !own:
 		d.refuse(o.at, `Add zookeeper: ["127.0.0.1:2181"].`, "%s lacks zookeeper, and the sale has no hbase of its own", o.path)
 	}
 	switch {
 	case o.keys["zookeeperRoot"] != nil:
-	case from.sale != nil && !given:
-		t.ZookeeperRoot = from.sale.ZookeeperRoot
+	case s.HBase != nil && !given:
+		t.ZookeeperRoot = s.HBase.ZookeeperRoot
 	default:
 		t.ZookeeperRoot = DefaultZookeeperRoot
 	}

@@ -33,12 +33,6 @@ type Variable struct {
 	Expression string `yaml:"expression" json:"expression" form:"text" example:"now - user.born > duration('157680h')" doc:"CEL expression, evaluated at most once per claim."`
 }
 
-// Limits of rules. Package rules has the limits of their content.
-const (
-	MaxRules     = 64
-	MaxVariables = 64
-)
-
 // distinctNames reports mappings of a list that share a name.
 func (d *decoder) distinctNames(o object, key string) {
 	list, ok := d.value(o, key)

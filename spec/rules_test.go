@@ -175,11 +175,11 @@ func TestRulesThatCannotBeStored(t *testing.T) {
 		return Sale{Users: &u}
 	}
 	for want, s := range map[string]Sale{
-		`rules[0].name "A" is no DNS label`:                rule("A", "true", EnforceDeny),
-		"rules[0].require is missing":                      rule("a", "", EnforceDeny),
-		`rules[0].enforce "" is not known to this program`: rule("a", "true", ""),
-		`variables[0].name "1st" is no identif`:            {Variables: []Variable{{Name: "1st", Expression: "1"}}},
-		`variables[0].expression is mis`:                   {Variables: []Variable{{Name: "one"}}},
+		`rules[A].name "A" is no DNS label`:                rule("A", "true", EnforceDeny),
+		"rules[a].require is missing":                      rule("a", "", EnforceDeny),
+		`rules[a].enforce "" is not known to this program`: rule("a", "true", ""),
+		`variables[1st].name "1st" is no identif`:          {Variables: []Variable{{Name: "1st", Expression: "1"}}},
+		`variables[one].expression is mis`:                 {Variables: []Variable{{Name: "one"}}},
 		`attribute "known" is no identifier`:               users(Users{Attributes: []Attribute{{"known", TypeBool}}}),
 		`attribute "a" is no identifier, or not in`:        users(Users{Attributes: []Attribute{{"b", TypeBool}, {"a", TypeBool}}}),
 		`the type "set" of the users' attribute a`:         users(Users{Attributes: []Attribute{{"a", "set"}}}),

@@ -140,10 +140,9 @@ func (d *decoder) spec(o object, s *Sale) {
 	d.stores(o, s.Engine)
 	d.distinctNames(o, "rules")
 	d.distinctNames(o, "variables")
-	tables := tableHome{declared: o.keys["hbase"] != nil, sale: s.HBase}
-	d.users(s.Users, tables)
+	d.users(s)
 	if s.History != nil && s.History.Table != nil {
-		d.rows("spec.history.hbase", tables, s.History.Table)
+		d.rows("spec.history.hbase", s, s.History.Table)
 	}
 	d.queue(s.Queue)
 	d.draw(s)
@@ -155,12 +154,11 @@ func (s Sale) written() Sale {
 	if s.RedPacket != nil {
 		s.Units = &Units{RedPacket: s.RedPacket}
 	}
-	v := reflect.ValueOf(&s).Elem()
-	copyBlocks(v)
+	copyBlocks(reflect.ValueOf(&s).Elem())
 	if u := s.Units; u != nil {
 		u.Public = u.FromFile && !u.Secret
 	}
-	root().setFiles(v, reflect.Value{})
+	s.setFiles(nil)
 	if s.Users != nil && s.Users.Table != nil {
 		s.Users.Table.omitHome(s.HBase)
 	}
@@ -180,7 +178,7 @@ func (s Sale) sane() error {
 	}
 	s.Name = strings.TrimPrefix(s.Name, CopyPrefix)
 	return cmp.Or(
-		root().sane("", reflect.ValueOf(s)),
+		root().sane(reflect.ValueOf(s)),
 		s.Users.sane(),
 		s.Queue.sane(),
 		s.saneDraw(),
@@ -196,9 +194,8 @@ func (s Sale) WithFiles(local Sale) Sale {
 		local = Sale{Embedded: local.Embedded}
 	}
 	s.Labels, s.Annotations = local.Labels, local.Annotations
-	v := reflect.ValueOf(&s).Elem()
-	copyBlocks(v)
-	root().setFiles(v, reflect.ValueOf(local))
+	copyBlocks(reflect.ValueOf(&s).Elem())
+	s.setFiles(&local)
 	if s.Embedded != nil && local.Embedded != nil {
 		s.Embedded.Dir = local.Embedded.Dir
 	}
@@ -211,5 +208,23 @@ func (Sale) constrain(s *jsonschema.Schema) {
 		home("on servers", EngineLedger, []string{"redis", "hbase"}, []string{"embedded"}),
 		home("on lists of Redis, with the ledger in local files", EngineRedis, []string{"engine", "redis", "embedded"}, []string{"hbase"}),
 		home("on lists of Redis, with the ledger on servers", EngineRedis, []string{"engine", "redis", "hbase"}, []string{"embedded"}),
+	}
+}
+
+// Phase is the declared phase of a sale.
+type Phase string
+
+// Phases of a declaration.
+const (
+	PhaseOpen   Phase = "open" // within OpensAt and ClosesAt
+	PhasePaused Phase = "paused"
+	PhaseClosed Phase = "closed" // final
+)
+
+// hours checks the hours of a sale.
+func (d *decoder) hours(o object, s *Sale) {
+	if !s.OpensAt.IsZero() && !s.ClosesAt.IsZero() && !s.ClosesAt.After(s.OpensAt) {
+		d.refuse(o.values["closesAt"], "Write a closesAt after opensAt.",
+			"spec.closesAt is not after opensAt, which is on line %d", o.values["opensAt"].Line)
 	}
 }

@@ -60,15 +60,13 @@ func (o *option) schema() *jsonschema.Schema {
 	case o.typ == reflect.TypeFor[time.Time]():
 		s.Pattern = timeForm
 	case o.form == "" && len(o.words) == 0:
-		least, most := o.numbers()
-		s.Type, s.Minimum, s.Maximum = "integer", json.Number(fmt.Sprint(least)), json.Number(fmt.Sprint(most))
+		s.Type, s.Minimum, s.Maximum = "integer", json.Number(fmt.Sprint(o.least)), json.Number(fmt.Sprint(o.most))
 	}
 	if s.Type == "array" {
-		least, most := o.numbers()
-		s.MinItems, s.MaxItems = pointer(least), pointer(most)
+		s.MinItems, s.MaxItems = pointer(o.least), pointer(o.most)
 	}
 	if o.form == "line" {
-		s.MaxLength = pointer(o.maximum())
+		s.MaxLength = pointer(o.most)
 	}
 	if o.form != "" {
 		forms[o.form].schema(s)

@@ -25,6 +25,14 @@ func (u *Units) Rows() (counts []int64) {
 	return counts
 }
 
+// named returns the number of names of Ranges.
+func (u *Units) named() (count int64) {
+	for _, n := range u.Rows() {
+		count += n
+	}
+	return count
+}
+
 // Names yields the names of the units of Ranges, in order; none for nil.
 func (u *Units) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -51,6 +59,7 @@ type unitRange struct {
 	from, to int64
 	width    int  // digits of each number with leading zeros; 0: no leading zeros
 	bare     bool // no number: prefix is the only name
+	text     string
 }
 
 func (r unitRange) count() int64 { return r.to - r.from + 1 }
@@ -144,36 +153,36 @@ func numbered(prefix, from, to string) (unitRange, *fault) {
 func (d *decoder) ranges(v value, o *option) (any, bool) {
 	items, complete := d.items(v, o, "Write longer ranges, or name the units in a file.")
 	var all []string
-	var read []unitRange
+	var distinct distinctRanges
 	for _, item := range items {
-		text, ok := checked(d, item, o.example, func(text string) *fault {
-			_, f := readRange(text)
-			return f
-		})
-		if !ok {
-			complete = false
-			continue
-		}
-		r, _ := readRange(text)
-		for i, other := range read {
-			if name, twice := r.common(other); twice {
-				d.refuse(item.at, "Name each unit once.", "%s names %s, which %q does already", item.path, name, all[i])
-				complete = false
-				break
-			}
-		}
-		all, read = append(all, text), append(read, r)
+		text, ok := checked(d, item, o.example, distinct.add)
+		all, complete = append(all, text), complete && ok
 	}
 	return all, complete
 }
 
+// distinctRanges are ranges without a common name.
+type distinctRanges []unitRange
+
+// add adds a range. It returns the fault of one that is invalid or has a name of another.
+func (all *distinctRanges) add(text string) *fault {
+	r, f := readRange(text)
+	if f != nil {
+		return f
+	}
+	r.text = text
+	for _, other := range *all {
+		if name, twice := r.common(other); twice {
+			return &fault{fmt.Sprintf("names %s, which %q does already", name, other.text), "Name each unit once."}
+		}
+	}
+	*all = append(*all, r)
+	return nil
+}
+
 // asMany reports ranges that do not name as many units as the stock has.
 func (d *decoder) asMany(v value, u *Units, stock int64) {
-	var count int64
-	for _, n := range u.Rows() {
-		count += n
-	}
-	if count > 0 && stock > 0 && count != stock {
+	if count := u.named(); count > 0 && stock > 0 && count != stock {
 		d.refuse(v.at, fmt.Sprintf("Write stock: %d, or name as many units as the stock has.", count), "%s names %s, but the stock is %d",
 			v.path, Count(count, "unit"), stock)
 	}

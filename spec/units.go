@@ -145,21 +145,13 @@ func (u *Units) sane(stock int64) error {
 	case u.FromFile:
 		return nil
 	}
-	var read []unitRange
-	var count int64
+	var distinct distinctRanges
 	for _, text := range u.Ranges {
-		r, f := readRange(text)
-		if f != nil {
+		if f := distinct.add(text); f != nil {
 			return fmt.Errorf("the range %q of units %s", text, f.message)
 		}
-		for _, other := range read {
-			if name, twice := r.common(other); twice {
-				return fmt.Errorf("the ranges of units name %s twice", name)
-			}
-		}
-		read, count = append(read, r), count+r.count()
 	}
-	if count != stock {
+	if count := u.named(); count != stock {
 		return fmt.Errorf("the ranges name %s, and the stock is %d", Count(count, "unit"), stock)
 	}
 	return nil

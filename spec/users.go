@@ -105,11 +105,12 @@ func attributeSchema(s *jsonschema.Schema) {
 }
 
 // users checks the source of users' attributes.
-func (d *decoder) users(u *Users, from tableHome) {
+func (d *decoder) users(s *Sale) {
+	u := s.Users
 	if u == nil || u.Table == nil {
 		return
 	}
-	d.rows("spec.users.hbase", from, &u.Table.Rows)
+	d.rows("spec.users.hbase", s, &u.Table.Rows)
 	if v, ok := d.value(d.objects["spec.users.hbase"], "columns"); ok {
 		u.Table.Columns = d.columns(v, u.Attributes)
 	}

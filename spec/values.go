@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -39,12 +40,16 @@ var (
 	digitsRE     = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// ParseTime parses an RFC 3339 time; time.Parse accepts some invalid ones.
+// ParseTime parses an RFC 3339 time as in a document.
 func ParseTime(text string) (time.Time, error) {
-	if !timeRE.MatchString(text) {
-		return time.Time{}, errors.New("is no RFC 3339 time")
+	return withError(readTime(text))
+}
+
+func withError[V any](value V, f *fault) (V, error) {
+	if f != nil {
+		return value, errors.New(f.message)
 	}
-	return time.Parse(time.RFC3339Nano, text)
+	return value, nil
 }
 
 // readTime parses a time. The years are bounded, since a typing error of one digit is likelier
@@ -104,11 +109,7 @@ func FormatTerm(d time.Duration) string {
 // ParseAddress parses host:port and returns its canonical form, which is equal for equal
 // addresses.
 func ParseAddress(text string) (string, error) {
-	address, f := readAddress(text)
-	if f != nil {
-		return "", errors.New(f.message)
-	}
-	return address, nil
+	return withError(readAddress(text))
 }
 
 // readAddress parses host:port and returns its canonical form.
@@ -201,3 +202,40 @@ func checkPath(text, what, example string) *fault {
 	}
 	return nil
 }
+
+// Duration is a duration of whole milliseconds: text such as 90m in a document, and a number
+// of milliseconds in JSON.
+type Duration time.Duration
+
+// String returns the duration as time.Duration does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// isWhole reports whether the duration is of whole milliseconds.
+func (d Duration) isWhole() bool { return time.Duration(d)%time.Millisecond == 0 }
+
+// MarshalYAML returns the form of a document.
+func (d Duration) MarshalYAML() (any, error) { return FormatTerm(time.Duration(d)), nil }
+
+// MarshalJSON returns the number of milliseconds.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return strconv.AppendInt(nil, time.Duration(d).Milliseconds(), 10), nil
+}
+
+// UnmarshalJSON reads a number of milliseconds.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	ms, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s is no number of milliseconds", text)
+	}
+	if longest := math.MaxInt64 / int64(time.Millisecond); ms > longest || ms < -longest {
+		return fmt.Errorf("%d milliseconds are too long", ms)
+	}
+	*d = Duration(ms) * Duration(time.Millisecond)
+	return nil
+}
+
+// Bounds and default of a lock's ttl.
+const (
+	MaxLockTTL     = Duration(10 * time.Second)
+	DefaultLockTTL = Duration(3 * time.Second)
+)

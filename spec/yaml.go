@@ -70,12 +70,12 @@ func (o *option) node(of reflect.Value) (*yaml.Node, error) {
 		}
 		return nil, nil
 	}
-	switch v := of.FieldByIndex(o.field); {
+	switch v := o.value(of); {
 	case !o.required && o.isAbsent(v):
 		return nil, nil
 	case o.inner == nil:
 		n := new(yaml.Node)
-		return n, n.Encode(o.value(v, of))
+		return n, n.Encode(o.written(v, of))
 	case v.Kind() == reflect.Slice:
 		list := &yaml.Node{Kind: yaml.SequenceNode}
 		for i := range v.Len() {
@@ -91,8 +91,8 @@ func (o *option) node(of reflect.Value) (*yaml.Node, error) {
 	}
 }
 
-// value returns the value of the option of a struct as a document has it.
-func (o *option) value(v, of reflect.Value) any {
+// written returns the value of the option of a struct as a document has it.
+func (o *option) written(v, of reflect.Value) any {
 	switch x := v.Interface().(type) {
 	case time.Time:
 		return x.Format(time.RFC3339Nano)

@@ -51,8 +51,8 @@ func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all
 	}
 	for i, group := range groups {
 		reason := ""
-		if i == 0 || group[0].Reason != groups[i-1][0].Reason { // printed once
-			reason = reasonText(c, group[0])
+		if text := group[0].Reason; text != "" && (i == 0 || text != groups[i-1][0].Reason) { // printed once
+			reason = "  " + c.Dim("# "+text)
 		}
 		writeGroup(w, actionMark(c, group[0]), group, reason, widest)
 	}
@@ -74,14 +74,14 @@ func NothingToDo(plan *planner.Plan) string {
 
 // whereAndWhen returns the text after the name of the sale above its plan.
 func whereAndWhen(sale spec.Sale, plan *planner.Plan) string {
-	words := []string{" (" + sale.File + ")"}
+	text := " (" + sale.File + ")"
 	switch {
 	case plan.Kind == planner.KindDestroy && plan.Phase != "":
-		words = append(words, "now "+plan.Phase)
+		text += " now " + plan.Phase
 	case plan.Phase != "":
-		words = append(words, fmt.Sprintf("now %s, to generation %d", plan.Phase, plan.Generation))
+		text += fmt.Sprintf(" now %s, to generation %d", plan.Phase, plan.Generation)
 	}
-	return strings.Join(words, " ")
+	return text
 }
 
 // inline is the maximum number of attributes printed after the address of an action, if each
@@ -128,14 +128,6 @@ func actionMark(c terminal.Palette, a planner.Action) string {
 	return map[string]string{
 		planner.Create: c.Green("+"), planner.Update: c.Yellow("~"), planner.Delete: c.Red("-"),
 	}[a.Action]
-}
-
-// reasonText returns the text after an action.
-func reasonText(c terminal.Palette, a planner.Action) string {
-	if a.Reason == "" {
-		return ""
-	}
-	return "  " + c.Dim("# "+a.Reason)
 }
 
 // shownFields returns the attributes shown to people.

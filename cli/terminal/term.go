@@ -40,12 +40,6 @@ func Size(stream any) (columns, rows int) {
 	return 80, 24
 }
 
-// Width returns the columns of a stream.
-func Width(stream any) int {
-	columns, _ := Size(stream)
-	return columns
-}
-
 // Palette colours words if it is true.
 type Palette bool
 

@@ -58,7 +58,7 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// check queries the sale once. A wrong URL, name or token then causes one clear error, not a report
+// check queries the sale once. A wrong URL or name then causes one clear error, not a report
 // full of refusals.
 func check(ctx context.Context, c api.Config) error {
 	client, err := api.NewClient(c)

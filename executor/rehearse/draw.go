@@ -265,5 +265,5 @@ func (w *drawn) play(ctx context.Context, stories *errgroup.Group, r record) err
 		w.plays = append(w.plays, &play{key: r.key, claim: r.Claim})
 		return nil
 	}
-	return w.payers.perform(ctx, stories, r)
+	return w.perform(ctx, stories, r)
 }

@@ -173,7 +173,8 @@ func (s *drawShop) open(t *testing.T) Config {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	c := Config{
-		URL: server.URL, Sale: "movie", Users: 400, Concurrency: 16, Seed: 7, PerUserLimit: 1, Stock: s.stock,
+		URL: server.URL, Users: 400, Concurrency: 16, Seed: 7,
+		Sale: spec.Sale{Name: "movie", PerUserLimit: 1, Stock: s.stock},
 		Draw: &Drawing{Close: s.close, Reveal: s.reveal}, Patience: time.Second, Sleep: shortSleep,
 	}
 	if s.paid {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+
+	"salectl/spec"
 )
 
 // refusedBy makes the record of a claim that the rule refused, sent and answered at these
@@ -47,7 +49,7 @@ func TestJudgeKnowsTheRules(t *testing.T) {
 			for _, now := range []*clock.Now{&c.record.began, &c.record.ended} {
 				now.Wall = epoch.Add(now.Mono)
 			}
-			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3, Refused: c.rules}, []record{c.record}, nil, nil).violations
+			violations := judged(Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 2, Stock: 3}, Refused: c.rules}, []record{c.record}, nil, nil).violations
 			switch {
 			case c.want == "" && len(violations) > 0:
 				t.Errorf("unfair: %q", violations)
@@ -61,7 +63,7 @@ func TestJudgeKnowsTheRules(t *testing.T) {
 // Names are taken in their order, over and over, and keys are those of buyers.
 func TestPlanTakesNames(t *testing.T) {
 	keys := map[string]string{}
-	for _, v := range planned(Config{Users: 7, Seed: 1, PerUserLimit: 3, Stock: 100, Names: []string{"ada", "béa"}}) {
+	for _, v := range planned(Config{Sale: spec.Sale{PerUserLimit: 3, Stock: 100}, Users: 7, Seed: 1, Names: []string{"ada", "béa"}}) {
 		for _, k := range v {
 			keys[k.key[:len(Name(0))]] = k.user
 		}

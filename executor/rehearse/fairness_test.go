@@ -23,7 +23,7 @@ func asked(key string, began, ended int, quantity int64, o api.Outcome) record {
 }
 
 func TestFairness(t *testing.T) {
-	paid := Config{Payment: &spec.Payment{}}
+	paid := Config{Sale: spec.Sale{Payment: &spec.Payment{}}}
 	again := asked("twice", 5, 30, 1, api.Sold)
 	again.status = http.StatusOK
 	// soldOut are requests overtaken by a final answer alone, noneNow by one that may be asked again.
@@ -43,7 +43,7 @@ func TestFairness(t *testing.T) {
 		"the first of two": {Config{}, []record{asked("a", 5, 12, 1, api.Sold), asked("b", 1, 8, 1, api.SoldOut), asked("c", 4, 8, 1, api.SoldOut), asked("d", 6, 8, 1, api.SoldOut)},
 			soldOut(Inversions{Inversions: 1, Overtaken: 2, LargestMs: 4})},
 		"who wanted more":           {Config{}, []record{asked("a", 4, 9, 1, api.Sold), asked("b", 1, 8, 2, api.SoldOut)}, soldOut(Inversions{})},
-		"who would take less":       {Config{Partial: true}, []record{asked("a", 4, 9, 1, api.Sold), asked("b", 1, 8, 2, api.SoldOut)}, soldOut(Inversions{Inversions: 1, Overtaken: 1, LargestMs: 3})},
+		"who would take less":       {Config{Sale: spec.Sale{Partial: true}}, []record{asked("a", 4, 9, 1, api.Sold), asked("b", 1, 8, 2, api.SoldOut)}, soldOut(Inversions{Inversions: 1, Overtaken: 1, LargestMs: 3})},
 		"none now":                  {Config{}, []record{asked("a", 4, 9, 1, api.Sold), asked("b", 1, 8, 1, api.NoneNow)}, noneNow(Inversions{Inversions: 1, Overtaken: 1, LargestMs: 3})},
 		"none now, and some return": {paid, []record{asked("a", 4, 9, 1, api.Held), asked("b", 1, 8, 1, api.NoneNow)}, Fairness{}},
 		"sold out, and some return": {paid, []record{asked("a", 4, 9, 1, api.Held), asked("b", 1, 8, 1, api.SoldOut)}, Fairness{SoldOut: Inversions{Inversions: 1, Overtaken: 1, LargestMs: 3}}},

@@ -93,7 +93,7 @@ func TestJudgeOfHoldsIsFair(t *testing.T) {
 			if c.late != "" {
 				terms.Late = c.late
 			}
-			violations := judged(Config{Sale: "movie", PerUserLimit: 1, Stock: 3, Payment: &terms}, nil, c.plays, nil).violations
+			violations := judged(Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 1, Stock: 3, Payment: &terms}}, nil, c.plays, nil).violations
 			switch {
 			case c.want == "" && len(violations) > 0:
 				t.Errorf("unfair: %q", violations)

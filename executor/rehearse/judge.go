@@ -85,7 +85,7 @@ func judged(c Config, records []record, plays []*play, w *drawn) (found *judge) 
 }
 
 func (j *judge) accept(r *record) {
-	if r.ID == "" || r.User != r.user || r.Sale != j.c.Sale || !j.asMany(r) {
+	if r.ID == "" || r.User != r.user || r.Sale != j.c.Name || !j.asMany(r) {
 		j.violated("%s asked for %s and was answered %d %s with claim %q of user %q in sale %q and %s",
 			r.key, spec.Count(r.quantity, "unit"), r.status, r.Outcome, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
 		return

@@ -7,6 +7,8 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+
+	"salectl/spec"
 )
 
 // at makes a record of a claim for one unit that was sent and answered at these
@@ -73,7 +75,7 @@ func TestJudgeIsFair(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3}, c.records, nil, nil).violations
+			violations := judged(Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 2, Stock: 3}}, c.records, nil, nil).violations
 			switch {
 			case c.want == "" && len(violations) > 0:
 				t.Errorf("unfair: %q", violations)

@@ -39,7 +39,7 @@ func TestJudgeOfMoney(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			red := &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 100, Min: 10, Split: spec.SplitRandom}
-			found := judged(Config{Sale: "movie", PerUserLimit: 1, Stock: 3, RedPacket: red}, c.records, nil, nil)
+			found := judged(Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 1, Stock: 3, RedPacket: red}}, c.records, nil, nil)
 			switch {
 			case c.want == "" && len(found.violations) > 0:
 				t.Errorf("unfair: %q", found.violations)

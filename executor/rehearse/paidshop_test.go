@@ -200,8 +200,8 @@ func (s *paidShop) open(t *testing.T) Config {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return Config{
-		URL: server.URL, Admin: server.URL, Sale: "movie", Users: 400, Concurrency: 16, Seed: 7,
-		PerUserLimit: s.limit, Stock: s.stock, Payment: &s.terms, Patience: 5 * time.Second,
+		URL: server.URL, Admin: server.URL, Users: 400, Concurrency: 16, Seed: 7, Patience: 5 * time.Second,
+		Sale:  spec.Sale{Name: "movie", PerUserLimit: s.limit, Stock: s.stock, Payment: &s.terms},
 		Sleep: shortSleep,
 	}
 }

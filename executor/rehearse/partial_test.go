@@ -3,6 +3,8 @@ package rehearse
 import (
 	"strings"
 	"testing"
+
+	"salectl/spec"
 )
 
 // wanting is an answer to a claim for so many units, of which asked were named.
@@ -40,7 +42,7 @@ func TestJudgeOfParts(t *testing.T) {
 		"where there are none":  {whole: true, want: beside, records: []record{wanting(3, 3, at(0, 1, "a/1", 201, "sold", 1, 2))}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3, Partial: !c.whole}, c.records, nil, nil).violations
+			violations := judged(Config{Sale: spec.Sale{Name: "movie", PerUserLimit: 2, Stock: 3, Partial: !c.whole}}, c.records, nil, nil).violations
 			switch {
 			case c.want == "" && len(violations) > 0:
 				t.Errorf("unfair: %q", violations)

@@ -89,75 +89,68 @@ type play struct {
 	stands
 }
 
-// payers are the clients of a rehearsal that settle claims: the buyers' and the operator's.
-type payers struct {
-	*drive
-	buyers, operator *api.Client
-}
-
-func newPayers(d *drive) (*payers, error) {
-	p := &payers{drive: d}
+// newPayers makes the clients that settle claims: the buyers' and the operator's.
+func (d *drive) newPayers() (err error) {
 	c := d.api
 	c.Sleep, c.Attempted = d.Sleep, d.again
-	var err error
-	if p.buyers, err = api.NewClient(c); err != nil {
-		return nil, err
+	if d.buyers, err = api.NewClient(c); err != nil {
+		return err
 	}
 	c.Servers = []string{d.Admin}
-	p.operator, err = api.NewClient(c)
-	return p, err
+	d.operator, err = api.NewClient(c)
+	return err
 }
 
 // perform plays the story of a claim to its end. Delayed steps run in the group, so that the worker
 // can continue with the next buyer.
-func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error {
-	if p == nil || r.story == onlyClaims || r.Outcome != api.Held {
+func (d *drive) perform(ctx context.Context, g *errgroup.Group, r record) error {
+	if d.Payment == nil || r.story == onlyClaims || r.Outcome != api.Held {
 		return nil
 	}
 	v := &play{key: r.key, claim: r.Claim}
-	p.mu.Lock()
-	p.plays = append(p.plays, v)
-	p.mu.Unlock()
-	release := v.claim.HeldUntil.Add(time.Duration(p.Payment.Grace))
+	d.mu.Lock()
+	d.plays = append(d.plays, v)
+	d.mu.Unlock()
+	release := v.claim.HeldUntil.Add(time.Duration(d.Payment.Grace))
 	pay := step{how: api.Confirm, payment: r.key + "-paid"}
 	later := func(at time.Time) {
 		g.Go(func() error {
-			if err := p.waitFor(ctx, at); err != nil {
+			if err := d.waitFor(ctx, at); err != nil {
 				return err
 			}
-			return p.settle(ctx, v, pay)
+			return d.settle(ctx, v, pay)
 		})
 	}
 	switch r.story {
 	case abandons:
 		return nil
 	case paysTwice:
-		return p.race(ctx, v, pay)
+		return d.race(ctx, v, pay)
 	case cancels:
-		return p.settle(ctx, v, step{how: api.Cancel})
+		return d.settle(ctx, v, step{how: api.Cancel})
 	case disputes:
-		return p.settle(ctx, v, pay, step{how: api.Confirm, payment: r.key + "-paid-again"})
+		return d.settle(ctx, v, pay, step{how: api.Confirm, payment: r.key + "-paid-again"})
 	case returns:
-		return p.settle(ctx, v, pay, step{how: api.Refund})
+		return d.settle(ctx, v, pay, step{how: api.Refund})
 	case extends:
-		if err := p.settle(ctx, v, step{how: api.Extend}); err != nil {
+		if err := d.settle(ctx, v, step{how: api.Extend}); err != nil {
 			return err
 		}
-		later(release.Add(time.Duration(p.Payment.ExtendBy) / 4))
+		later(release.Add(time.Duration(d.Payment.ExtendBy) / 4))
 		return nil
 	case paysLate:
 		later(release.Add(2 * slack))
 		return nil
 	}
-	return p.settle(ctx, v, pay)
+	return d.settle(ctx, v, pay)
 }
 
 // race makes a step twice concurrently.
-func (p *payers) race(ctx context.Context, v *play, s step) error {
+func (d *drive) race(ctx context.Context, v *play, s step) error {
 	done := [2]step{s, s}
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range done {
-		g.Go(func() error { return p.ask(ctx, v, &done[i]) })
+		g.Go(func() error { return d.settlement(ctx, v, &done[i]) })
 	}
 	err := g.Wait()
 	v.steps = append(v.steps, done[:]...)
@@ -165,9 +158,9 @@ func (p *payers) race(ctx context.Context, v *play, s step) error {
 }
 
 // settle makes steps one after another.
-func (p *payers) settle(ctx context.Context, v *play, steps ...step) error {
+func (d *drive) settle(ctx context.Context, v *play, steps ...step) error {
 	for _, s := range steps {
-		err := p.ask(ctx, v, &s)
+		err := d.settlement(ctx, v, &s)
 		if v.steps = append(v.steps, s); err != nil {
 			return err
 		}
@@ -175,18 +168,18 @@ func (p *payers) settle(ctx context.Context, v *play, steps ...step) error {
 	return nil
 }
 
-// ask sends a settlement until it has a final answer.
-func (p *payers) ask(ctx context.Context, v *play, s *step) error {
-	settlement, client := api.Settlement{Payment: s.payment}, p.buyers
+// settlement sends a settlement until it has a final answer.
+func (d *drive) settlement(ctx context.Context, v *play, s *step) error {
+	settlement, client := api.Settlement{Payment: s.payment}, d.buyers
 	switch s.how {
 	case api.Cancel:
 		settlement.Who, settlement.Reason = v.claim.User, "a rehearsal's buyer has changed her mind"
 	case api.Refund:
-		settlement.Who, settlement.Reason, client = "rehearsal", "a rehearsal's buyer has returned it", p.operator
+		settlement.Who, settlement.Reason, client = "rehearsal", "a rehearsal's buyer has returned it", d.operator
 	}
-	s.began = p.Clock()
+	s.began = d.Clock()
 	a, err := client.Settle(ctx, v.claim.ID, s.how, settlement)
-	s.ended = p.Clock()
+	s.ended = d.Clock()
 	if s.reply, err = replyOf(ctx, fmt.Sprintf("%s of claim %s", s.how, v.claim.ID), &a, err); err == nil && s.status != http.StatusOK {
 		s.refundDue = a.Problem().RefundDue
 	}
@@ -253,7 +246,7 @@ func (d *drive) released(ctx context.Context) (held int64, err error) {
 	}
 	const interval = 20 * time.Millisecond
 	for end := d.Clock().Mono + d.Patience; ; {
-		sale, err := d.payers.buyers.Status(ctx)
+		sale, err := d.buyers.Status(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)

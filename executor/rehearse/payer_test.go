@@ -26,7 +26,7 @@ func TestStories(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	const n = 20_000
 	for extendBy, without := range map[time.Duration]story{0: extends, time.Second: onlyClaims} {
-		c := Config{Payment: &spec.Payment{HoldFor: spec.Duration(time.Second), ExtendBy: spec.Duration(extendBy)}}
+		c := Config{Sale: spec.Sale{Payment: &spec.Payment{HoldFor: spec.Duration(time.Second), ExtendBy: spec.Duration(extendBy)}}}
 		count := map[story]float64{}
 		for range n {
 			count[drawStory(c, random)]++

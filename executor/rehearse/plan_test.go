@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"salectl/spec"
 )
 
 func TestPlanIsTheSeeds(t *testing.T) {
-	c := Config{Users: 500, Seed: 1, PerUserLimit: 3, Stock: 100}
+	c := Config{Sale: spec.Sale{PerUserLimit: 3, Stock: 100}, Users: 500, Seed: 1}
 	first := planned(c)
 	if !reflect.DeepEqual(first, planned(c)) {
 		t.Error("one seed has two plans")
@@ -36,7 +38,7 @@ func TestPlanMix(t *testing.T) {
 		"limit too large":  {5000, 1 << 40, 0, 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			visits := planned(Config{Users: users, Seed: 3, PerUserLimit: c.limit, Stock: c.stock})
+			visits := planned(Config{Sale: spec.Sale{PerUserLimit: c.limit, Stock: c.stock}, Users: users, Seed: 3})
 			var sameAtOnce, sameAfter, otherAtOnce, otherAfter, beyond, ones, clicks float64
 			seen := map[string]bool{}
 			for i, v := range visits {

@@ -11,10 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/url"
-	"strings"
 	"time"
 
 	"salectl/api"
@@ -22,14 +18,13 @@ import (
 	"salectl/spec"
 )
 
-// Config configures a rehearsal. URL, Sale, Users, PerUserLimit and Stock are required.
+// Config configures a rehearsal. URL, Sale and Users are required.
 type Config struct {
 	// URL is the server's base URL, such as http://127.0.0.1:8080. It must be on this machine.
-	URL  string
-	Sale string
+	URL string
 
-	// Token is the bearer token, if the server requires one.
-	Token string
+	// Sale is the sale as it is served. Buyers go by its name, limit, stock, and terms of payment.
+	spec.Sale
 
 	// Users is the number of buyers; DefaultUsers suggests one.
 	Users int
@@ -41,13 +36,6 @@ type Config struct {
 	// Seed determines the planned claims. The results depend on timing.
 	Seed uint64
 
-	// PerUserLimit and Stock are the sale's. They determine the buyers' quantities and the judgment.
-	PerUserLimit int64
-	Stock        int64
-
-	// Partial reports that a claim for more units than are left gets those left.
-	Partial bool
-
 	// Names are users of the sale. Buyers take these names in order, and repeatedly if there are
 	// more buyers. If empty, buyers have names made by Name.
 	Names []string
@@ -56,13 +44,6 @@ type Config struct {
 	// that the sale has no rules. With Payment, returned units are not sold again, since those who
 	// may claim may have reached their limit.
 	Refused func(user string, quantity int64, key string, at time.Time) (rule string)
-
-	// RedPacket is the distribution of amounts, or nil if units are not packets of money. Buyers
-	// add up their amounts.
-	RedPacket *spec.RedPacket
-
-	// Payment is the terms of payment, or nil if claims are sold at once. Buyers then follow stories.
-	Payment *spec.Payment
 
 	// Draw closes and reveals the draw after the crowd has entered. Nil means that the sale is not
 	// a draw. With Draw, PerUserLimit is 1.
@@ -98,14 +79,14 @@ const (
 
 // Errors that Drive wraps.
 var (
-	// ErrElsewhere reports that the URL is not on this machine.
+	// ErrElsewhere reports that the server is not on this machine.
 	ErrElsewhere = errors.New("a rehearsal drives a server on its own machine only")
 	// ErrNoAnswer reports that the server does not answer.
 	ErrNoAnswer = errors.New("the server does not answer")
 )
 
-// withDefaults returns c with defaults, or an error if c is invalid.
-func (c Config) withDefaults() (Config, error) {
+// withDefaults returns c with defaults.
+func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
 	c.Timeout, c.Patience = cmp.Or(c.Timeout, DefaultTimeout), cmp.Or(c.Patience, DefaultPatience)
 	if c.Progress == nil {
@@ -117,35 +98,5 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Sleep == nil {
 		c.Sleep = api.Sleep
 	}
-	switch {
-	case c.Sale == "":
-		return c, errors.New("rehearse: no sale is named")
-	case c.Users < 1 || c.Concurrency < 1:
-		return c, fmt.Errorf("rehearse: %d users, %d at once: at least one of each is needed", c.Users, c.Concurrency)
-	case c.PerUserLimit < 1 || c.Stock < 1:
-		return c, fmt.Errorf("rehearse: a limit of %d and a stock of %d: both must be at least 1", c.PerUserLimit, c.Stock)
-	}
-	c.URL, c.Admin = strings.TrimSuffix(c.URL, "/"), strings.TrimSuffix(c.Admin, "/")
-	if c.Payment != nil {
-		if err := checkURL(c.Admin); err != nil {
-			return c, err
-		}
-	}
-	return c, checkURL(c.URL)
-}
-
-// checkURL rejects servers that are not on this machine. The only permitted name is localhost,
-// since others may change. Each connection checks the resolved address again.
-func checkURL(s string) error {
-	u, err := url.Parse(s)
-	if err != nil {
-		return fmt.Errorf("rehearse: %w", err)
-	}
-	if u.Scheme != "http" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
-		return fmt.Errorf("rehearse: %q: want a server's base like http://127.0.0.1:8080", s)
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("rehearse: %w: %s is not loopback; start one with --listen 127.0.0.1:0 here", ErrElsewhere, u.Host)
-	}
-	return nil
+	return c
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"time"
 
@@ -55,11 +57,11 @@ type Report struct {
 	// Thresholds are the results of the rehearsal's thresholds, set by the caller.
 	Thresholds []threshold.Result `json:"thresholds,omitempty"`
 
-	found    *judge
-	opened   time.Duration // monotonic: start of the rehearsal
-	records  []record
-	attempts []Attempt // in order of their ends
-	latency  latencies // of the attempts
+	Calls    []Call    `json:"-"` // all claims
+	Attempts []Attempt `json:"-"` // all answered requests, in order of their ends
+
+	found   *judge
+	latency latencies // of the attempts
 }
 
 // Money is the money reported to buyers of a red packet. Amounts are exact decimals.
@@ -111,7 +113,7 @@ func (r *Report) Verdict() error {
 // report summarizes the results of all workers.
 func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Report {
 	r := &Report{
-		Sale:            d.Sale,
+		Sale:            d.Name,
 		Users:           d.Users,
 		Requests:        d.total + len(left.came),
 		Retries:         int(d.retries.Load()),
@@ -120,12 +122,11 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		Violations:      []string{},
 	}
 	records := recordsOf(workers)
-	r.opened, r.records = d.opened, records
 	for _, w := range workers {
-		r.attempts = append(r.attempts, w.attempts...)
+		r.Attempts = append(r.Attempts, w.attempts...)
 	}
-	slices.SortFunc(r.attempts, func(a, b Attempt) int { return cmp.Compare(a.Ended, b.Ended) })
-	for _, a := range r.attempts {
+	slices.SortFunc(r.Attempts, func(a, b Attempt) int { return cmp.Compare(a.Ended, b.Ended) })
+	for _, a := range r.Attempts {
 		r.latency = append(r.latency, a.Took)
 	}
 	slices.Sort(r.latency)
@@ -142,6 +143,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		Max:  r.latency.ms(100),
 	}
 	found := judged(d.Config, records, d.plays, d.drawn)
+	r.Calls = callsOf(records, d.opened)
 	r.UnitsSold = int64(len(found.owners))
 	if d.Payment != nil {
 		found.leftOver(records, left)
@@ -194,3 +196,74 @@ func (l latencies) mean() time.Duration {
 
 // round rounds to three decimal places.
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }
+
+// Call is one claim as seen by its buyer. Calls are in the order of their answers. Times count from
+// the start of the rehearsal.
+type Call struct {
+	User    string
+	Outcome string // label as in Report.Outcomes
+	Kind    Kind
+
+	Sent         time.Duration // time of its first request
+	Began, Ended time.Duration // of the request with the final answer
+}
+
+// Attempt is one answered request, even if it was repeated later.
+type Attempt struct {
+	Ended time.Duration // since the start of the rehearsal
+	Took  time.Duration
+}
+
+// callsOf returns the claims of a rehearsal that was opened at a monotonic time.
+func callsOf(records []record, opened time.Duration) []Call {
+	calls := make([]Call, len(records))
+	for i := range records {
+		one := &records[i]
+		calls[i] = Call{
+			User: one.user, Outcome: one.label(), Kind: KindOf(one.label()),
+			Sent: one.sent - opened, Began: one.began.Mono - opened, Ended: one.ended.Mono - opened,
+		}
+	}
+	return calls
+}
+
+// Kind classifies the answers to claims. A few kinds cover all outcomes.
+type Kind int
+
+// Kinds of answers.
+const (
+	Given      Kind = iota // accepted: it has units, or has entered a draw
+	GivenAgain             // a repeated request of an accepted claim
+	NoneLeft               // no units, permanently or at the moment
+	AtLimit                // the user has reached the limit
+	Refused                // for another reason
+	Undecided              // undecided or unknown: an error to the client
+)
+
+// KindOf returns the kind of an outcome of Report.Outcomes.
+func KindOf(outcome string) Kind {
+	o := api.Outcome(outcome)
+	switch {
+	case o.Accepted():
+		return Given
+	case outcome == string(api.Replayed):
+		return GivenAgain
+	}
+	switch o {
+	case api.SoldOut, api.NoneNow, api.UnitsTaken, api.NotAdjacent:
+		return NoneLeft
+	case api.LimitReached:
+		return AtLimit
+	}
+	if row := o.Row(); row.Retry == api.Again || row.Status == http.StatusInternalServerError { // the latter: it has no row
+		return Undecided
+	}
+	return Refused
+}
+
+// Ordered returns outcomes in the order of their kinds.
+func Ordered[V any](outcomes map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(outcomes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(KindOf(a), KindOf(b)), cmp.Compare(a, b))
+	})
+}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"salectl/spec"
 )
 
 // shop is a small sale that keeps every promise, except those that a test makes
@@ -105,8 +107,8 @@ func (s *shop) open(t *testing.T) Config {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return Config{
-		URL: server.URL, Sale: "movie", Users: 400, Concurrency: 16, Seed: 7,
-		PerUserLimit: s.limit, Stock: s.stock,
+		URL: server.URL, Users: 400, Concurrency: 16, Seed: 7,
+		Sale:  spec.Sale{Name: "movie", PerUserLimit: s.limit, Stock: s.stock},
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}
 }

@@ -33,8 +33,8 @@ type drive struct {
 	start    clock.Now     // start of the last burst
 	retries  atomic.Int64  // repeated requests
 
-	payers *payers // nil: claims are sold at once
-	drawn  *drawn  // of a draw, after its crowd has entered
+	buyers, operator *api.Client // for settlements; nil: claims are sold at once
+	drawn            *drawn      // of a draw, after its crowd has entered
 
 	// mu guards plays, and serializes calls of Progress.
 	mu    sync.Mutex
@@ -89,7 +89,7 @@ func (d *drive) burst(ctx context.Context, workers []*worker) error {
 			}
 			w.records = append(w.records, r)
 			w.progress()
-			if err := w.payers.perform(ctx, g, r); err != nil {
+			if err := w.perform(ctx, g, r); err != nil {
 				return err
 			}
 		}
@@ -179,17 +179,13 @@ const (
 )
 
 // Drive sends all buyers to the sale in one burst, and returns their observations. It returns an
-// error if it could not: an invalid Config, a server elsewhere or without answers, or the end of
-// ctx. Broken promises are no error of Drive; Report.Verdict returns them.
+// error if it could not: a server elsewhere or without answers, or the end of ctx. Broken promises are no error of Drive; Report.Verdict returns them.
 func Drive(ctx context.Context, c Config) (*Report, error) {
-	c, err := c.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	c = c.withDefaults()
 	transport := newTransport(c)
 	defer transport.CloseIdleConnections()
 	d := &drive{Config: c, visits: planned(c), api: api.Config{
-		Servers: []string{c.URL}, Sale: c.Sale, Token: c.Token, Transport: transport, Timeout: c.Timeout, MaxWait: maxWait,
+		Servers: []string{c.URL}, Sale: c.Name, Transport: transport, Timeout: c.Timeout, MaxWait: maxWait,
 	}}
 	for _, v := range d.visits {
 		d.total += len(v)
@@ -199,7 +195,7 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 	}
 
 	if c.Payment != nil {
-		if d.payers, err = newPayers(d); err != nil {
+		if err := d.newPayers(); err != nil {
 			return nil, err
 		}
 	}

@@ -66,9 +66,6 @@ type lockNode struct {
 	unmarked  error // why the node has no marker of this execution
 }
 
-// openSale begins to read the sale's log from its first slot, with an empty state.
-func (x *execution) openSale() { x.sale = x.openLog() }
-
 // openLog begins to read the sale's log from its first slot, into the returned sale. If the
 // log had the plan's run and continues with another, the machine ends at once, before the end
 // of the log: work on the shards relies on the state of the sale.
@@ -289,7 +286,7 @@ func newExecution(t Terms, plan *planner.Plan, exporter Exporter, rehearsal bool
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
-	x.openSale()
+	x.sale = x.openLog()
 	for _, name := range t.Nodes {
 		x.nodes = append(x.nodes, lockNode{NodeInfo: quorum.NodeInfo{Name: name}})
 	}

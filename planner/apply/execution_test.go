@@ -151,7 +151,7 @@ func TestRecheck(t *testing.T) {
 	begin := func(t *testing.T) (*execution, *stepped) {
 		c := newStepped(t)
 		w := &execution{core: c.Core, plan: &planner.Plan{Sale: "x", UID: workUID}}
-		w.openSale()
+		w.sale = w.openLog()
 		return w, c
 	}
 	entries := func(t *testing.T, ops ...*pb.Op) ledger.Reply {
@@ -266,7 +266,7 @@ func TestRecheck(t *testing.T) {
 				e = c.do(func() { overtakes("overtaken-again"); recheck(w, c.say("goes-on")) })
 				c.answer(e.calls[0], ledger.Reply{Head: entries(t, ops...).Head}, nil)
 				c.heard("overtaken-again")
-				w.openSale()
+				w.sale = w.openLog()
 				e = c.do(func() { recheck(w, c.say("live")) })
 				c.answer(e.calls[0], entries(t, first), nil)
 			}

@@ -97,10 +97,8 @@ func (r *revealing) close(i int) {
 		case state.Sealed():
 			x.stale("was destroyed meanwhile")
 		case !state.MayCloseEntries(x.timeUs()):
-			x.core.Fail(&planner.Refusal{
-				Reason: fmt.Sprintf("%s of sale %s still takes entries", planner.ShardAddress(i), x.plan.Sale),
-				Remedy: "Run it again once closesAt is past by this host's clock, and by those of the lock nodes.",
-			})
+			x.core.Fail(planner.Refuse("%s of sale %s still takes entries", planner.ShardAddress(i), x.plan.Sale).
+				With("Run it again once closesAt is past by this host's clock, and by those of the lock nodes."))
 		}
 		draft := state.Draft(x.Writer, x.timeUs())
 		draft.Entries()
@@ -216,10 +214,8 @@ func drawContext(uid string) []byte { return []byte("draw " + uid) }
 func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 	d := sale.Draw()
 	if key == nil || key.ID() != d.GetKey() {
-		return link, &planner.Refusal{
-			Reason: fmt.Sprintf("the secret of the draw is encrypted with the key with id %s, but another key was given", d.GetKey()),
-			Remedy: "Give the key that draw.keyEnv or draw.keyFile had at the first apply: without it the draw cannot be revealed.",
-		}
+		return link, planner.Refuse("the secret of the draw is encrypted with the key with id %s, but another key was given", d.GetKey()).
+			With("Give the key that draw.keyEnv or draw.keyFile had at the first apply: without it the draw cannot be revealed.")
 	}
 	secret, err := key.Open(drawContext(sale.UID()), d.GetSealed())
 	if err != nil {

@@ -86,7 +86,7 @@ func (x *execution) appendDraft(i int, draft *ledger.Draft) ledger.Event {
 func (x *execution) lost(i int) {
 	if x.shards[i].losses++; x.shards[i].losses >= ledger.MissingTries {
 		x.recheck()
-		x.core.Fail(planner.NoLogError(x.sale, i))
+		x.core.Fail(planner.DamagedError(x.sale, i, nil))
 	}
 	x.shards[i].log = nil
 	x.core.Sleep(ledger.MissingPause)

@@ -71,9 +71,11 @@ func (r *reading) String() string { return "read: " + r.stage }
 
 // Run reads the sale. If nothing can be read, the table may explain why.
 func (r *reading) Run() {
-	nonce, err := newNonce(r.terms.Rand)
-	r.core.Check(err)
-	r.actual.At, r.actual.Nonce = r.core.Now.Wall, nonce
+	nonce := make([]byte, 8)
+	if _, err := io.ReadFull(r.terms.Rand, nonce); err != nil {
+		r.core.Fail(fmt.Errorf("drawing a uid: %w", err))
+	}
+	r.actual.At, r.actual.Nonce = r.core.Now.Wall, hex.EncodeToString(nonce)
 	if r.blind {
 		r.actual.Sale = ledger.NewSale(spec.SaleLog(r.actual.Name))
 		r.nodes()
@@ -83,6 +85,7 @@ func (r *reading) Run() {
 	if r.terms.Tries > 0 {
 		timeout = cmp.Or(r.terms.Timeout, readTimeout)
 	}
+	var err error
 	r.core.Each(2, func(part int) {
 		if part == 0 {
 			r.table()
@@ -217,14 +220,6 @@ func (r *reading) known(i int, a *planner.NodeActual) error {
 		a.Info = got.Info
 	}
 	return err
-}
-
-func newNonce(rand io.Reader) (string, error) {
-	nonce := make([]byte, 8)
-	if _, err := io.ReadFull(rand, nonce); err != nil {
-		return "", fmt.Errorf("drawing a uid: %w", err)
-	}
-	return hex.EncodeToString(nonce), nil
 }
 
 // Read reads all of a sale that Make needs. If the sale's own log cannot be read, the

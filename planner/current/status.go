@@ -20,11 +20,14 @@ type Status struct {
 	Brief
 	Applied uint64          `json:"applied"`          // newest generation known to be on every shard
 	Refund  *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
-	planner.InForce
-	Owner    string        `json:"owner"` // address that answers claims now; "" if none or unknown
-	Unserved bool          `json:"-"`     // with Owner "": no process serves the sale
-	Shards   []ShardStatus `json:"shards"`
-	Nodes    []NodeStatus  `json:"nodes"`
+	// Payment and Rules are those in force. Payment nil: claims are sold at once, Rules nil: every
+	// user may claim.
+	Payment  *spec.Payment        `json:"payment,omitempty"`
+	Rules    *planner.RulesStatus `json:"rules,omitempty"`
+	Owner    string               `json:"owner"` // address that answers claims now; "" if none or unknown
+	Unserved bool                 `json:"-"`     // with Owner "": no process serves the sale
+	Shards   []ShardStatus        `json:"shards"`
+	Nodes    []NodeStatus         `json:"nodes"`
 	// Voting is the number of lock nodes that vote on the sale's leases now, Majority the
 	// number that a process needs to sell. Both are 0 if there is nothing to sell.
 	Voting   int `json:"voting"`
@@ -126,7 +129,7 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 		return s, nil
 	}
 	declared, _ := planner.Declared(sale.Newest())
-	s.InForce = planner.NewInForce(sale.Newest().GetSettings(), declared)
+	s.Payment, s.Rules = planner.InForce(sale.Newest().GetSettings(), declared)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()
 	for i := range actual.Shards {
@@ -150,6 +153,10 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 // Votes summarizes the votes of the lock nodes.
 func (s *Status) Votes() planner.Votes { return planner.Votes{Nodes: len(s.Nodes), Voting: s.Voting} }
 
+func (s *Status) warn(format string, args ...any) {
+	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
+}
+
 // warnings adds what prevents a live sale from selling.
 func (s *Status) warnings(actual *planner.Actual) {
 	var lost []int
@@ -159,24 +166,23 @@ func (s *Status) warnings(actual *planner.Actual) {
 		}
 	}
 	if len(lost) > 0 && actual.Sale.Applied() > 0 {
-		s.Warnings = append(s.Warnings, fmt.Sprintf(
-			"%d of %d shards cannot be read (%s): their users cannot buy, and the totals exclude them",
-			len(lost), len(actual.Shards), spec.Numbers(lost)))
+		s.warn("%d of %d shards cannot be read (%s): their users cannot buy, and the totals exclude them",
+			len(lost), len(actual.Shards), spec.Numbers(lost))
 	}
 	for _, n := range actual.Nodes {
 		if n.Err == nil && n.Info.Carried {
-			s.Warnings = append(s.Warnings, planner.ClockWasSet(n.Off)+": no claim is accepted. "+planner.TrustRemedy)
+			s.warn("%s: no claim is accepted. %s", planner.ClockWasSet(n.Off), planner.TrustRemedy)
 		}
 	}
 	if ahead := actual.Ahead(); ahead != "" {
-		s.Warnings = append(s.Warnings, ahead)
+		s.warn("%s", ahead)
 	}
 	if s.Voting < len(s.Nodes) {
-		s.Warnings = append(s.Warnings, s.Votes().String())
+		s.warn("%s", s.Votes())
 	}
 	s.listWarnings(actual)
 	if s.Owner == "" && !actual.Unserved() {
-		s.Warnings = append(s.Warnings, "it is unknown whether a process serves it: too few lock nodes answer")
+		s.warn("it is unknown whether a process serves it: too few lock nodes answer")
 	}
 }
 
@@ -184,11 +190,11 @@ func (s *Status) warnings(actual *planner.Actual) {
 // lose what they have given.
 func (s *Status) listWarnings(actual *planner.Actual) {
 	if err := actual.CheckLists(); err != nil {
-		s.Warnings = append(s.Warnings, err.Error())
+		s.warn("%s", err)
 		return
 	}
 	if old, err := planner.Declared(actual.Sale.Newest()); err == nil && old.Engine == spec.EngineRedis {
-		s.Warnings = append(s.Warnings, actual.DurabilityWarnings(old.Ack)...)
+		actual.WarnOfDurability(old.Ack, s.warn)
 	}
 	var off []int
 	for i := range actual.Lists {
@@ -204,8 +210,7 @@ func (s *Status) listWarnings(actual *planner.Actual) {
 	if s.Owner != "" {
 		then = "the serving process fills them from the ledger as soon as their nodes answer"
 	}
-	s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d lists are off or unreachable (%s): their users get nothing; %s",
-		len(off), len(actual.Lists), spec.Numbers(off), then))
+	s.warn("%d of %d lists are off or unreachable (%s): their users get nothing; %s", len(off), len(actual.Lists), spec.Numbers(off), then)
 }
 
 func newShardStatus(actual *planner.Actual, i int) ShardStatus {

@@ -29,10 +29,8 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		case i < 0 && !lags:
 			return nil
 		case try == ledger.MissingTries && i < 0:
-			return &planner.Refusal{
-				Reason: fmt.Sprintf("the log of sale %s was read without a generation or ranks that a shard already has: the store answers with old data", name),
-				Remedy: "Run the command again.",
-			}
+			return planner.Refuse("the log of sale %s was read without a generation or ranks that a shard already has: the store answers with old data", name).
+				With("Run the command again.")
 		case try == ledger.MissingTries:
 			return partOf(sale, i, shards[i], lacks[i])
 		}
@@ -60,12 +58,24 @@ func readShort(sale *ledger.Sale, shards []*ledger.State) bool {
 func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
 	switch head := s.Head(); {
 	case s.Next() == 0:
-		return planner.NoLogError(sale, i)
+		return planner.DamagedError(sale, i, nil)
 	case s.Generation < sale.Applied():
 		return planner.DamagedError(sale, i, &head)
 	}
-	return &planner.Refusal{
-		Reason: fmt.Sprintf("%s %s: a destroy of the sale has not finished", planner.ShardAddress(i), lacks),
-		Remedy: "Wait until it has, or run 'salectl destroy' again: it exports the sale.",
+	return planner.Refuse("%s %s: a destroy of the sale has not finished", planner.ShardAddress(i), lacks).
+		With("Wait until it has, or run 'salectl destroy' again: it exports the sale.")
+}
+
+// ReadLedger folds the shards of a sale to plan its destroy. It returns nil unless that EndsByLedger.
+func ReadLedger(ctx context.Context, logs ledger.Logs, actual *planner.Actual) *planner.LedgerActual {
+	if !actual.EndsByLedger() {
+		return nil
 	}
+	for i, s := range actual.Shards {
+		if s.Err != nil { // a read would be retried for long
+			return &planner.LedgerActual{Err: fmt.Errorf("%s: %w", planner.ShardAddress(i), s.Err)}
+		}
+	}
+	shards, err := ledger.LoadShards(ctx, logs, actual.Sale)
+	return &planner.LedgerActual{Shards: shards, Err: err}
 }
