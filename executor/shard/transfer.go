@@ -71,12 +71,11 @@ type transfers struct {
 	drafted   []Message // to be sent once the commit under way is in the log
 	answering []Message // messages of wants and arrived that the commit under way answers
 
-	reportedShort bool          // what the sale's totals have: claims that do not choose their units, or awards, wait here
-	lastRequest   uint64        // of the last request for units
-	unitRequests  []unitRequest // requests for units that are not answered
-	denied        map[int]bool  // shards that had none to spare, since units last came
-	firstSilent   uint64        // lowest number of a unitRequest that got no reply in time, since denied was last cleared; 0: none
-	maxNamed      int           // most units that are requested by number
+	lastRequest  uint64        // of the last request for units
+	unitRequests []unitRequest // requests for units that are not answered
+	denied       map[int]bool  // shards that had none to spare, since units last came
+	firstSilent  uint64        // lowest number of a unitRequest that got no reply in time, since denied was last cleared; 0: none
+	maxNamed     int           // most units that are requested by number
 
 	// resendAt is the monotonic time of the next resending of transfers; 0: none is scheduled. Neither other
 	// messages nor answered requests delay it.
@@ -150,10 +149,7 @@ func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, found 
 // leaveTotals removes the shard's requests and shortage from the sale's totals, when its process releases it.
 func (x *transfers) leaveTotals() {
 	x.cancelRequests()
-	if x.reportedShort {
-		x.reportedShort = false
-		x.totals.setShort(x.shard, false)
-	}
+	x.totals.update(x.shard, func(s *shardEntry) { s.short = false })
 }
 
 // send queues a message for another shard.
@@ -287,10 +283,8 @@ func (x *transfers) hasRequested(shard int) bool {
 // updateShort records in the sale's totals whether claims wait here, and schedules the resending of
 // transfers that are not acknowledged.
 func (x *transfers) updateShort(now clock.Now) {
-	if short := x.requests.waitForUnits(); short != x.reportedShort {
-		x.reportedShort = short
-		x.totals.setShort(x.shard, short)
-	}
+	short := x.requests.waitForUnits()
+	x.totals.update(x.shard, func(s *shardEntry) { s.short = short })
 	x.scheduleResend(now)
 }
 

@@ -595,8 +595,7 @@ func TestTransferEnds(t *testing.T) {
 	b.Set(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
 	x := newTransfers(1, b, nil, new(requests))
 	x.requestUnits(clock.Now{Mono: time.Hour}, 5, nil)
-	x.reportedShort = true
-	b.setShort(1, true)
+	b.update(1, func(s *shardEntry) { s.short = true })
 	other := func() int { return len(b.planRequests(2, 1, func(int) bool { return false })) }
 	if len(x.unitRequests) != 1 || other() != 0 {
 		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.unitRequests))
