@@ -164,8 +164,8 @@ func (e *listEngine) loggedAnswer(t *request.Ticket) (a request.Answer, final bo
 	if fill := e.list.On(); fill != 0 && fill != t.Fill { // the log has the grabs of earlier fills that survived
 		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; repeat the request"}, true
 	}
-	a = request.Undecided
-	a.Elsewhere = e.q.refusal.Elsewhere
+	a = e.q.refusal
+	a.Undecide()
 	return a, false
 }
 

@@ -326,8 +326,7 @@ func (q *sequencer) updateTotals() {
 func (q *sequencer) abandon(why error, refusal request.Answer) {
 	a := refusal
 	if q.sent != nil {
-		a = request.Undecided
-		a.Elsewhere = refusal.Elsewhere
+		a.Undecide()
 	}
 	q.requests.answerBatch(func(*request.Ticket) request.Answer { return a })
 	q.transfers.drafted, q.sent, q.do = nil, nil, ledger.Do{}

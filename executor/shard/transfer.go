@@ -118,7 +118,7 @@ func (x *transfers) recordDenial(shard int, number uint64) {
 	r, found := x.takeRequest(shard, number)
 	switch {
 	case found:
-		x.recordSearch(r, nil)
+		x.recordSearch(r, nil, true)
 	case number != 0:
 		return // a later request was sent since, or the shard has sent units
 	}
@@ -144,12 +144,6 @@ func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, found 
 	x.totals.requestEnded(r)
 	x.unitRequests = slices.Delete(x.unitRequests, i, i+1)
 	return r, true
-}
-
-// leaveTotals removes the shard's requests and shortage from the sale's totals, when its process releases it.
-func (x *transfers) leaveTotals() {
-	x.cancelRequests()
-	x.totals.update(x.shard, func(s *shardEntry) { s.short = false })
 }
 
 // send queues a message for another shard.
@@ -228,12 +222,8 @@ func (x *transfers) transfersLogged() (came []ledger.Units) {
 		if m.Kind == received {
 			came = append(came, m.Units)
 			x.clearDenials()
-			switch r, found := x.takeRequest(m.To, m.Request); {
-			case !found:
-			case m.Request == 0:
-				x.retrySearch(r)
-			default:
-				x.recordSearch(r, m.Units)
+			if r, found := x.takeRequest(m.To, m.Request); found {
+				x.recordSearch(r, m.Units, m.Request != 0)
 			}
 		}
 	}
@@ -331,17 +321,13 @@ func (x *transfers) resend() {
 	}
 }
 
-// stop ends all waiting.
+// stop ends all waiting, and removes the unanswered requests and the shortage from the sale's totals. Otherwise the
+// totals would count the requested units as gone when this process has the shard again, and the shard would never
+// request them.
 func (x *transfers) stop() {
-	x.cancelRequests()
-	x.resendAt = 0
-}
-
-// cancelRequests removes the unanswered requests from the sale's totals. Otherwise the totals would count
-// their units as gone when this process has the shard again, and the shard would never request them.
-func (x *transfers) cancelRequests() {
 	for _, r := range x.unitRequests {
 		x.totals.requestEnded(r)
 	}
-	x.unitRequests = nil
+	x.unitRequests, x.resendAt = nil, 0
+	x.totals.update(x.shard, func(s *shardEntry) { s.short = false })
 }
