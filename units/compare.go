@@ -67,7 +67,13 @@ func (s *Source) Compare(ctx context.Context, have EachExisting) (*Change, error
 	problems := s.problems()
 	slices.SortFunc(altered, func(a, b heldUnit) int { return cmp.Compare(a.line, b.line) })
 	for _, other := range altered {
-		s.refuseAltered(problems, other)
+		if s.units.FromFile {
+			_ = problems.refuse(int(other.line), 1, "Write the line as it was; or give the unit another name, which makes it a new one.",
+				"the unit of this line is in the sale already, with other attributes")
+		} else {
+			_ = problems.refuse(0, 0, "Declare the units by a file, as before; or give the unit another name.",
+				"the unit %s is in the sale already, with attributes that a range does not have", other.unit.Name)
+		}
 	}
 	if err := problems.err(); err != nil {
 		return nil, err
@@ -80,14 +86,4 @@ func (s *Source) Compare(ctx context.Context, have EachExisting) (*Change, error
 	}
 	slices.Sort(c.lines)
 	return c, nil
-}
-
-func (s *Source) refuseAltered(problems *problems, other heldUnit) {
-	if !s.units.FromFile {
-		_ = problems.refuse(0, 0, "Declare the units by a file, as before; or give the unit another name.",
-			"the unit %s is in the sale already, with attributes that a range does not have", other.unit.Name)
-		return
-	}
-	_ = problems.refuse(int(other.line), 1, "Write the line as it was; or give the unit another name, which makes it a new one.",
-		"the unit of this line is in the sale already, with other attributes")
 }

@@ -86,23 +86,16 @@ func (l *lines) next() {
 		_ = l.refuse(l.empty, 1, "Remove it.", "the line is empty")
 		l.empty = 0
 	}
-	if long {
+	switch {
+	case long:
 		l.leaveOut(1, "Write one unit a line.", "the line has more than %d bytes", maxLine)
-	} else {
-		l.judge(text)
+	case !l.foreign(text) && bytes.Count(text, []byte(`"`))%2 == 1: // its record would continue in the next line
+		l.leaveOut(1, "Close it in the same line, and double a quote that is meant.", "a quote is not closed")
 	}
 }
 
 // column converts a column in bytes of the line to one in characters.
 func (l *lines) column(bytes int) int { return utf8.RuneCount(l.text[:min(bytes-1, len(l.text))]) + 1 }
-
-// judge leaves out a line with characters that no unit may have, or with a quote that does not
-// close: its record would continue in the next line.
-func (l *lines) judge(text []byte) {
-	if !l.foreign(text) && bytes.Count(text, []byte(`"`))%2 == 1 {
-		l.leaveOut(1, "Close it in the same line, and double a quote that is meant.", "a quote is not closed")
-	}
-}
 
 // foreign leaves out a line that is not UTF-8, or has tabs or invisible characters. It reports whether it did.
 func (l *lines) foreign(text []byte) bool {

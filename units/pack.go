@@ -70,25 +70,13 @@ func (r *unpacker) text() string {
 }
 
 // number reads the number of items that follow, each of which takes at least size bytes. If too
-// few bytes are left, it sets damaged and returns 0.
+// few bytes are left, it sets damaged and returns 0. One number has one form only.
 func (r *unpacker) number(size int) int {
-	var n uint64
-	for i := 0; ; i++ {
-		if i == len(r.rest) || i == binary.MaxVarintLen64 {
-			r.damaged = true
-			return 0
-		}
-		c := r.rest[i]
-		n |= uint64(c&0x7f) << (7 * i)
-		if c >= 0x80 {
-			continue
-		}
-		r.rest = r.rest[i+1:]
-		// One number has one form only, and none is as large as to overflow.
-		if c == 0 && i > 0 || n > uint64(len(r.rest)/size) {
-			r.damaged = true
-			return 0
-		}
-		return int(n)
+	n, length := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
+	if length <= 0 || length > 1 && r.rest[length-1] == 0 || n > uint64((len(r.rest)-length)/size) {
+		r.damaged = true
+		return 0
 	}
+	r.rest = r.rest[length:]
+	return int(n)
 }

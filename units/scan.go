@@ -1,6 +1,7 @@
 package units
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 
 	"salectl/internal/csvfile"
@@ -30,10 +32,7 @@ func (s *Source) scan(ctx context.Context, problems *problems, each func(line in
 		p.sum = s.newDigest()
 		for name := range s.units.Names() {
 			p.units++
-			if err = p.unit(p.units, Unit{Name: name}); err != nil {
-				break
-			}
-			if err = context.Cause(ctx); err != nil {
+			if err = cmp.Or(p.unit(p.units, Unit{Name: name}), context.Cause(ctx)); err != nil {
 				break
 			}
 		}
@@ -243,19 +242,12 @@ func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
 			first[column] = i
 		}
 	}
-	if s.units.Column != "" {
-		if i, there := first[s.units.Column]; there {
-			name = i
-		} else {
-			_, _ = reader.Column(s.units.Column) // reports that it is missing
-		}
+	if i, there := first[s.units.Column]; there {
+		name = i
+	} else if s.units.Column != "" {
+		_, _ = reader.Column(s.units.Column) // reports that it is missing
 	}
-	s.columns = []string{reader.Header[name]}
-	for i, column := range reader.Header {
-		if i != name {
-			s.columns = append(s.columns, column)
-		}
-	}
+	s.columns = slices.Concat(reader.Header[name:name+1], reader.Header[:name], reader.Header[name+1:])
 	return name
 }
 
@@ -278,8 +270,7 @@ func (p *pass) record(record []string, name int, reader *csvfile.Reader, lines *
 		return refuse(name, "Remove the blank.", "the unit's name begins or ends with a blank")
 	}
 	if len(record) > 1 {
-		u.Attributes = make([]string, 0, len(record)-1)
-		u.Attributes = append(append(u.Attributes, record[:name]...), record[name+1:]...)
+		u.Attributes = slices.Concat(record[:name], record[name+1:])
 	}
 	return p.unit(int64(lines.number), u)
 }

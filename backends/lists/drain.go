@@ -70,9 +70,6 @@ func (m *Machine) ScheduleDrain(now clock.Now, within time.Duration) {
 	m.drainAt = min(m.drainAt, now.Mono+within)
 }
 
-// Hurry makes the grabs that the log lacks due at once.
-func (m *Machine) Hurry() { m.drainAt = 0 }
-
 // Unanswered records that a grab under a fill got no reply: the stream may have its entry.
 func (m *Machine) Unanswered(fill uint64) {
 	if m.stage == on && m.fill == fill {

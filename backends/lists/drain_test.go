@@ -52,7 +52,7 @@ func TestGathers(t *testing.T) {
 		t.Fatalf("%v are in the log, due %v", got, m.Due(b.now))
 	}
 	b.idles(m, 80*ms)
-	m.Hurry()
+	m.ScheduleDrain(b.now, 0)
 	if got := b.commit(m, 0); !slices.Equal(got, []string{"user-6", "user-7"}) {
 		t.Fatalf("%q are in the log", got)
 	}

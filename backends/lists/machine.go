@@ -161,9 +161,8 @@ func (m *Machine) Lost(now clock.Now, fill uint64) {
 // begin begins a rebuild, and forgets what was known of the stream.
 func (m *Machine) begin() {
 	m.stage, m.run, m.fill = readingRunID, "", 0
-	m.streamProgress = streamProgress{}
-	m.take, m.taken, m.empty, m.puts = 0, nil, false, nil
-	m.dry, m.unproved, m.proved, m.stale = false, false, false, m.under != nil
+	m.streamProgress, m.unitMoves = streamProgress{}, unitMoves{}
+	m.stale = m.under != nil
 }
 
 // fail begins a rebuild after a pause.
@@ -307,22 +306,17 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 		}
 		m.proved = false
 		if !m.whileOn(now, c) {
-			return nil, m.again(now)
+			at := m.poll
+			if len(m.early) > 0 {
+				at = min(at, m.gapAt)
+			}
+			return nil, clock.Soonest(at, m.nextDrain(now))
 		}
 	default:
 		return nil, 0
 	}
 	m.under = c
 	return c, 0
-}
-
-// again returns the monotonic time of the next call or draft of a list that is on.
-func (m *Machine) again(now clock.Now) time.Duration {
-	at := m.poll
-	if len(m.early) > 0 {
-		at = min(at, m.gapAt)
-	}
-	return clock.Soonest(at, m.nextDrain(now))
 }
 
 // nextPart sets the next part of the log's units and claims to put. After the last part the stage is starting.

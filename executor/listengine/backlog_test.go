@@ -287,11 +287,11 @@ func TestFreeStuck(t *testing.T) {
 		"another shard's is":              {func(c *counted, q *queue) { q.setState("lacks one", 0); c.queues[0].backlog.unlogged = 3 }, 0, true},
 		"a call is under way":             {func(_ *counted, q *queue) { q.setState("b", inFlight) }, 0, true},
 		"the node does not answer": {func(c *counted, q *queue) {
-			q.failed.record(c.now, errors.New("it is silent"))
+			q.failed = failure{since: c.now, last: c.now, err: errors.New("it is silent")}
 			q.retryAt = c.now.Mono - StuckCheckEvery + 1
 		}, 0, true},
 		"the node did not answer, and nobody may ask it": {func(c *counted, q *queue) {
-			q.failed.record(c.now, errors.New("it is silent"))
+			q.failed = failure{since: c.now, last: c.now, err: errors.New("it is silent")}
 			q.retryAt = c.now.Mono - StuckCheckEvery
 		}, 1, true},
 		"somebody asks again": {func(c *counted, q *queue) {

@@ -47,7 +47,7 @@ type Batcher struct {
 
 	mu        sync.Mutex
 	queues    []*queue   // of this node
-	nextQueue int        // index into queues at which the next call begins
+	nextQueue int        // index into queues at which the next call begins, modulo their number
 	calls     int        // calls under way
 	answered  []answered // to be delivered by unlock
 }
@@ -124,9 +124,6 @@ func (g *Batcher) RemoveShard(s *shard.Shard) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queues = slices.DeleteFunc(g.queues, func(q *queue) bool { return q.shard == s })
-	if g.nextQueue >= len(g.queues) {
-		g.nextQueue = 0
-	}
 }
 
 // SetMaxUnlogged sets how many grabs of a shard's list the ledger may lack. While it lacks as many,

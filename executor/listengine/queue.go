@@ -127,18 +127,13 @@ func (q *queue) answerQueued(answer func(*request.Ticket) request.Answer) {
 // have a unit, so its answer is Undecided.
 func (q *queue) refuse(a request.Answer) {
 	q.answerQueued(func(t *request.Ticket) request.Answer {
-		if t.SentToList {
-			return undecided(a)
+		if !t.SentToList {
+			return q.recallOr(t, a)
 		}
-		return q.recallOr(t, a)
+		undecided := a
+		undecided.Undecide()
+		return undecided
 	})
-}
-
-// undecided returns the answer to a request that is not refused with a, because it may have a unit.
-func undecided(a request.Answer) request.Answer {
-	u := request.Undecided
-	u.Elsewhere = a.Elsewhere
-	return u
 }
 
 // recallOr returns the claim of a request if the log has it, else a. The node may have given the user
@@ -232,12 +227,4 @@ func (q *queue) refuseBlocked(now clock.Now) {
 type failure struct {
 	since, last clock.Now
 	err         error // nil: they do not
-}
-
-// record records a failed call.
-func (f *failure) record(now clock.Now, err error) {
-	if f.err == nil {
-		f.since = now
-	}
-	f.last, f.err = now, err
 }

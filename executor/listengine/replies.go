@@ -28,7 +28,10 @@ func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err e
 		switch {
 		case err != nil:
 			q.retryAt = now.Mono + RetryDelay
-			q.failed.record(now, err)
+			if q.failed.err == nil {
+				q.failed.since = now
+			}
+			q.failed.last, q.failed.err = now, err
 			n.Unanswered = !errors.Is(err, quorum.ErrUnsent)
 			q.requeueUnanswered(now, c.tickets[i], n)
 		case errors.Is(given[i].Why, lists.ErrFill):
@@ -180,7 +183,8 @@ func (q *queue) notify(n *shard.GrabsDone) {
 	refusal := q.shard.Refused()
 	answered := n.Unlogged
 	for _, t := range n.Unlogged {
-		t.Answer = undecided(refusal)
+		t.Answer = refusal
+		t.Answer.Undecide()
 	}
 	for _, t := range n.Short {
 		if t.Take() {

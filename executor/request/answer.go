@@ -57,9 +57,9 @@ var Undecided = Answer{Outcome: api.Unknown, RetryAfter: time.Second}
 // Refusal returns a refusal that every other process would give too.
 func Refusal(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
 
-// undecide replaces a refusal by unknown. It keeps Elsewhere, so that a peer forwards the request to
+// Undecide replaces a refusal by unknown. It keeps Elsewhere, so that a peer forwards the request to
 // the process that may decide it.
-func (a *Answer) undecide() {
+func (a *Answer) Undecide() {
 	elsewhere := a.Elsewhere
 	*a = Undecided
 	a.Elsewhere = elsewhere

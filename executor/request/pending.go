@@ -86,13 +86,13 @@ func (p *Pending) Conclude(ts []*Ticket, mayHave func(user string) bool) {
 	}
 	for _, t := range refused {
 		if p.Underway.hasBefore(t) {
-			t.Answer.undecide()
+			t.Answer.Undecide()
 		}
 	}
 	p.Underway.mu.Unlock()
 	for _, t := range refused {
 		if !t.Answer.isFinalForUser() && (p.Doubts.Has(t.User, t.Key) || mayHave(t.User)) {
-			t.Answer.undecide()
+			t.Answer.Undecide()
 			p.KeepInDoubt(t.User, t.Key)
 		}
 	}
@@ -113,7 +113,7 @@ func (p *Pending) reconsider(t *Ticket) {
 		if t.Answer.reachesLimit() {
 			return
 		}
-		t.Answer.undecide()
+		t.Answer.Undecide()
 		if t.Held() {
 			p.Doubts.Add(p.UID, p.Number, t.User, t.Key)
 		}
@@ -121,14 +121,14 @@ func (p *Pending) reconsider(t *Ticket) {
 	}
 	if t.Settle != nil {
 		if !looked || t.Answer.Outcome == api.Closed && (t.MaybeDecided || t.fromPeer) {
-			t.Answer.undecide()
+			t.Answer.Undecide()
 		}
 		return
 	}
 	switch had, ok := p.Decider.Recall(p.Clock(), t.Request); {
 	case !ok || had.Denies(): // it was not accepted
 	case !(looked && sure) && !had.Claim.IsFinal(): // what became of it since is not known
-		t.Answer.undecide()
+		t.Answer.Undecide()
 	default:
 		t.Answer = t.ForRequester(had)
 	}

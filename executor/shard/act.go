@@ -98,7 +98,6 @@ func (s *Shard) close() {
 	}
 	s.collect()
 	s.deliverAnswered(s.seq.next(s.Clock()).answered)
-	s.seq.transfers.leaveTotals()
 }
 
 // callName returns the name of a call of the store: "read shard", "read back", or "append" and the

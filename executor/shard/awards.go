@@ -59,21 +59,28 @@ func (q *sequencer) draftAwards(d *ledger.Draft) {
 	}
 }
 
-// nextAward returns the monotonic time of the next check whether entries may be given units: other shards
-// may have lost some, or have some to spare. If this shard is to record its entries when the sale closes,
-// that is the time of the close. 0: no check is due.
-func (q *sequencer) nextAward(now clock.Now) time.Duration {
+// nextDecision returns the monotonic time of the next decision that no event causes: the release of a hold, the
+// record of the entries when the sale closes, and the next check whether entries may be given units, since other
+// shards may have lost some, or have some to spare. 0: none is due, or another event comes first.
+func (q *sequencer) nextDecision(now clock.Now) (at time.Duration) {
 	if q.mode != serving || q.sent != nil || q.returnBlockedUntil != 0 || !q.rights.Valid(now) {
 		return 0
 	}
+	behind := func(us int64) time.Duration {
+		return now.Mono + max(time.UnixMicro(us).Sub(now.Wall), 0) + time.Microsecond
+	}
+	if release, ok := q.state.NextDue(); ok {
+		at = behind(release)
+	}
 	settings := q.state.Settings()
-	if _, closed := q.state.Entries(); settings.GetDraw() && !closed {
-		return now.Mono + max(time.UnixMicro(settings.GetClosesAtUs()).Sub(now.Wall), 0) + time.Microsecond
+	_, closed := q.state.Entries()
+	switch {
+	case settings.GetDraw() && !closed:
+		at = clock.Soonest(at, behind(settings.GetClosesAtUs()))
+	case q.awards.hasMore() && q.state.Phase != ledger.PhaseClosed:
+		at = clock.Soonest(at, now.Mono+ReplyTimeout)
 	}
-	if q.awards.hasMore() && q.state.Phase != ledger.PhaseClosed {
-		return now.Mono + ReplyTimeout
-	}
-	return 0
+	return at
 }
 
 // SetDrawn sets the generation in which the order of a draw was revealed.

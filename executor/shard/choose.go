@@ -123,8 +123,10 @@ func (x *transfers) searchingClaims() (claims []*request.Ticket) {
 	return claims
 }
 
-// recordSearch records that a shard has answered a request with the units sent, or did not reply in time.
-func (x *transfers) recordSearch(r unitRequest, sent ledger.Units) {
+// recordSearch records that a shard has sent units, or did not reply to a request in time. answers is false if it is
+// unknown whether the units answer the request, because the shard has resent them: claims that got no fitting units
+// keep searching there.
+func (x *transfers) recordSearch(r unitRequest, sent ledger.Units, answers bool) {
 	adjacent := r.run > 0 && sent.HasRun(r.run, x.state.Settings())
 	for _, t := range x.requests.waiting {
 		s := t.Search
@@ -134,18 +136,8 @@ func (x *transfers) recordSearch(r unitRequest, sent ledger.Units) {
 		if s.AskedShard == r.shard+1 {
 			s.AskedShard = 0
 		}
-		if t.Adjacent && r.run > 0 && r.run <= t.Quantity && !adjacent || !t.Adjacent && r.named {
+		if answers && (t.Adjacent && r.run > 0 && r.run <= t.Quantity && !adjacent || !t.Adjacent && r.named) {
 			s.None[r.shard] = true
-		}
-	}
-}
-
-// retrySearch allows another request for adjacent units to a shard. The shard has resent units, and it is
-// unknown whether they answer the request, so claims that got no fitting units keep searching there.
-func (x *transfers) retrySearch(r unitRequest) {
-	for _, t := range x.requests.waiting {
-		if t.Search != nil && t.Search.AskedShard == r.shard+1 {
-			t.Search.AskedShard = 0
 		}
 	}
 }

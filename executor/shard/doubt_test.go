@@ -161,7 +161,7 @@ func TestHalt(t *testing.T) {
 		h := w.serving("first")
 		x := h.ask(w.buyer(0, 0), "1", 2)
 		h.actors[0].step(nil)
-		h.actors[0].step(func(q *sequencer) { q.halt(gentle) })
+		h.actors[0].step(func(q *sequencer) { gentle.happen(w.now, q) })
 		x.want(t, "")
 		w.settle()
 		x.want(t, "sold")
@@ -200,7 +200,7 @@ func TestHalt(t *testing.T) {
 		sale := saletest.LoadSale(t, w.logs, w.sale)
 		h.actors[0].step(func(q *sequencer) {
 			q.generations = []*pb.Generation{sale.ShardGeneration(1, 0), sale.ShardGeneration(2, 0)}
-			q.halt(hard)
+			hard.happen(w.now, q)
 		})
 		w.settle()
 		if w.slots(0) != slots {

@@ -76,7 +76,7 @@ func (q *sequencer) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket,
 		by = t.Admittance.Ruling
 	}
 	v := d.DecideClaim(by, t.User, t.Key, t.Quantity, t.Demand())
-	if v.Kind == ledger.Short && !t.Chooses() && q.partial() && (last || !q.totals.anyElsewhere(q.shard)) {
+	if v.Kind == ledger.Short && !t.Chooses() && q.partial() && (last || q.totals.forSale(q.shard) == 0) {
 		v = d.DecideClaim(by, t.User, t.Key, t.Quantity, ledger.Demand{Partial: true})
 	}
 	switch v.Kind {
@@ -94,7 +94,7 @@ func (q *sequencer) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket,
 		if q.partial() && !t.Chooses() {
 			least = 1
 		}
-		within := q.totals.available(least)
+		within := q.totals.forSale(-1) >= least
 		if within && (!t.Chooses() || q.transfers.mayFind(t)) {
 			return short
 		}
@@ -133,7 +133,10 @@ func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 // refuseShort answers the requests that wait for units, except those for which stays returns true: there
 // are no units.
 func (q *sequencer) refuseShort(now clock.Now, stays func(*request.Ticket) bool) {
-	q.requests.refuseShort(stays, func(t *request.Ticket) request.Answer {
+	q.requests.refuse(0, len(q.requests.short()), func(t *request.Ticket) request.Answer {
+		if stays(t) {
+			return request.Answer{}
+		}
 		if a := q.noUnits(now); a.Outcome == api.SoldOut || !t.Chooses() {
 			return a
 		}

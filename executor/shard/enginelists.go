@@ -125,18 +125,17 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		}
 	}
 	if !e.open() {
-		q.requests.refuse(func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) })
+		q.requests.refuseAll(func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) })
 		q.transfers.scheduleResend(now)
 		return nil
 	}
 	// A request for more than the one unit that a list gives a user gets nothing, nor does any
 	// request where no shard has a unit.
-	q.requests.filterDue(func(t *request.Ticket) bool {
-		stays := t.Quantity == 1 && q.totals.available(1)
-		if !stays && t.Take() {
-			q.requests.answer(t, e.refusalFor(t, now))
+	q.requests.refuse(len(q.requests.short()), len(q.requests.waiting), func(t *request.Ticket) request.Answer {
+		if t.Quantity == 1 && q.totals.forSale(-1) > 0 {
+			return request.Answer{}
 		}
-		return stays
+		return e.refusalFor(t, now)
 	})
 	if e.receiving { // units are being added to the list, for the requests that wait
 		q.transfers.scheduleResend(now)
@@ -165,8 +164,8 @@ func (e *listEngine) loggedAnswer(t *request.Ticket) (a request.Answer, final bo
 	if fill := e.list.On(); fill != 0 && fill != t.Fill { // the log has the grabs of earlier fills that survived
 		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; repeat the request"}, true
 	}
-	a = request.Undecided
-	a.Elsewhere = e.q.refusal.Elsewhere
+	a = e.q.refusal
+	a.Undecide()
 	return a, false
 }
 

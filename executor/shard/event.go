@@ -59,9 +59,21 @@ func (r Ranked) happen(_ clock.Now, q *sequencer) {
 		q.awards.all = r
 	}
 }
-func (h Halt) happen(_ clock.Now, q *sequencer)     { q.halt(h) }
 func (r Rights) happen(now clock.Now, q *sequencer) { q.setRights(now, r) }
 func (m Message) happen(_ clock.Now, q *sequencer)  { q.transfers.handle(m) }
+
+// happen ends the sequencer once the outcome of the commit under way is known. If h is gentle, the sequencer ends
+// only once no request waits for a decision either.
+func (h Halt) happen(now clock.Now, q *sequencer) {
+	if !h.Gentle || q.mode != serving {
+		q.stop(h.Why, h.answer())
+		return
+	}
+	q.gentleHalt = &h
+	if q.list != nil {
+		q.list.list.ScheduleDrain(now, 0)
+	}
+}
 
 // Events of a shard whose units are in a list.
 type (
@@ -86,6 +98,6 @@ type (
 	}
 )
 
-func (r listReplied) happen(now clock.Now, q *sequencer) { q.list.list.Done(now, r.Reply) }
-func (DrainRequested) happen(_ clock.Now, q *sequencer)  { q.list.list.Hurry() }
-func (l FillLost) happen(now clock.Now, q *sequencer)    { q.list.list.Lost(now, l.Fill) }
+func (r listReplied) happen(now clock.Now, q *sequencer)  { q.list.list.Done(now, r.Reply) }
+func (DrainRequested) happen(now clock.Now, q *sequencer) { q.list.list.ScheduleDrain(now, 0) }
+func (l FillLost) happen(now clock.Now, q *sequencer)     { q.list.list.Lost(now, l.Fill) }

@@ -26,9 +26,7 @@ type Load struct {
 
 // Measured sets the load of a shard of this process.
 func (b *SaleTotals) Measured(shard int, l Load) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.shards[shard].Load = l
+	b.update(shard, func(s *shardEntry) { s.Load = l })
 }
 
 // Changed reports whether a shard of this process has changed, since Reported, in a way that matters to
@@ -202,9 +200,7 @@ func (b *SaleTotals) BeginReturn(shard int, now clock.Now) (at time.Duration) {
 
 // EndReturn records that no unit comes back after all.
 func (b *SaleTotals) EndReturn(shard int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.shards[shard].returning = false
+	b.update(shard, func(s *shardEntry) { s.returning = false })
 }
 
 // ForgetProof records that the totals of other processes' shards are unknown: a new proof is due.

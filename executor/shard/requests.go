@@ -50,44 +50,30 @@ func (r *requests) takeAnswered() []*request.Ticket {
 	return done
 }
 
-// refuse answers all undecided requests with what why returns for each.
-func (r *requests) refuse(why func(*request.Ticket) request.Answer) {
-	r.retryAll()
-	r.filterDue(func(t *request.Ticket) bool {
-		if t.Take() {
-			r.answer(t, why(t))
+// refuse answers the undecided requests from the from-th to the one before the to-th with what why returns for
+// each. Those for which it returns no outcome wait for units.
+func (r *requests) refuse(from, to int, why func(*request.Ticket) request.Answer) {
+	if to == len(r.waiting) {
+		r.due = 0
+	}
+	stay := slices.DeleteFunc(r.waiting[from:to], func(t *request.Ticket) bool {
+		a := why(t)
+		if a.Outcome != "" && t.Take() {
+			r.answer(t, a)
 		}
-		return false
+		return a.Outcome != ""
 	})
+	r.waiting = slices.Delete(r.waiting, from+len(stay), to)
 }
 
-// refuseShort answers the requests that wait for units, except those for which stays returns true.
-func (r *requests) refuseShort(stays func(*request.Ticket) bool, why func(*request.Ticket) request.Answer) {
-	short := r.short()
-	n := 0
-	for _, t := range short {
-		switch {
-		case stays(t):
-			short[n] = t
-			n++
-		case t.Take():
-			r.answer(t, why(t))
-		}
-	}
-	r.waiting = slices.Delete(r.waiting, n, len(short))
+// refuseAll answers all undecided requests with what why returns for each.
+func (r *requests) refuseAll(why func(*request.Ticket) request.Answer) {
+	r.refuse(0, len(r.waiting), why)
 }
 
 // waitForUnits reports whether awards, or requests that do not choose their units, wait for units.
 func (r *requests) waitForUnits() bool {
 	return r.awardsShort > 0 || slices.ContainsFunc(r.waiting, func(t *request.Ticket) bool { return !t.Chooses() })
-}
-
-// filterDue calls stays for each request that is due. Those for which it returns true wait for units
-// from now on; the others are removed.
-func (r *requests) filterDue(stays func(*request.Ticket) bool) {
-	from := len(r.short())
-	rest := slices.DeleteFunc(r.waiting[from:], func(t *request.Ticket) bool { return !stays(t) })
-	r.waiting, r.due = r.waiting[:from+len(rest)], 0
 }
 
 // decision is the result of a decision on one request.

@@ -91,7 +91,7 @@ func TestRequests(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		r, all := begin()
 		all[5].Withdraw()
-		r.refuse(func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.Standby} })
+		r.refuseAll(func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.Standby} })
 		r.holds(t, "", "", "b:sold c:sold d:sold", "a:standby f:standby")
 		if all[0].Withdraw() {
 			t.Error("a request that has its answer can be withdrawn")
@@ -102,18 +102,28 @@ func TestRequests(t *testing.T) {
 		more := waiters("g", "h")
 		more[0].Withdraw()
 		r.waiting = slices.Insert(r.waiting, 1, more...)
-		r.refuseShort(func(*request.Ticket) bool { return false }, func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.SoldOut} })
+		r.refuse(0, len(r.short()), func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.SoldOut} })
 		r.holds(t, "", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")
 	})
 	t.Run("short of units for good but for some", func(t *testing.T) {
 		r, _ := begin()
 		r.waiting = slices.Insert(r.waiting, 1, waiters("g", "h")...)
-		r.refuseShort(func(t *request.Ticket) bool { return t.User == "g" }, func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.SoldOut} })
+		r.refuse(0, len(r.short()), allBut("g"))
 		r.holds(t, "g", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")
 	})
 	t.Run("sifted", func(t *testing.T) {
 		r, _ := begin()
-		r.filterDue(func(t *request.Ticket) bool { return t.User != "e" })
-		r.holds(t, "a f", "", "b:sold c:sold d:sold", "")
+		r.refuse(len(r.short()), len(r.waiting), allBut("f"))
+		r.holds(t, "a f", "", "b:sold c:sold d:sold", "e:sold_out")
 	})
+}
+
+// allBut returns the answers that refuse all users but one, who waits on.
+func allBut(user string) func(*request.Ticket) request.Answer {
+	return func(t *request.Ticket) request.Answer {
+		if t.User == user {
+			return request.Answer{}
+		}
+		return request.Answer{Outcome: api.SoldOut}
+	}
 }

@@ -158,11 +158,11 @@ func (b *SaleTotals) release() (first time.Time) {
 	return first
 }
 
-// setShort records whether claims wait on a shard for units.
-func (b *SaleTotals) setShort(shard int, short bool) {
+// update changes the entry of a shard.
+func (b *SaleTotals) update(shard int, change func(*shardEntry)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.shards[shard].short = short
+	change(&b.shards[shard])
 }
 
 // unitRequest is a shard's request for units of another.
@@ -183,23 +183,19 @@ type unitRequest struct {
 func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool) []unitRequest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var found []unitRequest
+	var found, short []unitRequest
 	for i := range b.shards {
 		s := &b.shards[i]
-		spare := s.Totals.Available - s.requested
-		if s.Next > 0 && spare > 0 && i != to && !(s.short && i < to) && !skip(i) {
-			found = append(found, unitRequest{shard: i, units: spare})
+		r := unitRequest{shard: i, units: s.Totals.Available - s.requested}
+		switch {
+		case s.Next == 0 || r.units <= 0 || i == to || skip(i):
+		case !s.short:
+			found = append(found, r)
+		case i > to:
+			short = append(short, r)
 		}
 	}
-	slices.SortStableFunc(found, func(x, y unitRequest) int {
-		if b.shards[x.shard].short != b.shards[y.shard].short {
-			if b.shards[y.shard].short {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(y.units, x.units)
-	})
+	found = append(mostFirst(found), mostFirst(short)...)
 	n := 0
 	for ; n < len(found) && units > 0; n++ {
 		r := &found[n]
@@ -220,36 +216,30 @@ func (b *SaleTotals) withUnits(to int, least int64) (found []unitRequest) {
 			found = append(found, unitRequest{shard: i, units: s.Totals.Available})
 		}
 	}
-	slices.SortStableFunc(found, func(x, y unitRequest) int { return cmp.Compare(y.units, x.units) })
-	return found
+	return mostFirst(found)
+}
+
+// mostFirst sorts requests: those of the shards with the most units first.
+func mostFirst(rs []unitRequest) []unitRequest {
+	slices.SortStableFunc(rs, func(x, y unitRequest) int { return cmp.Compare(y.units, x.units) })
+	return rs
 }
 
 // requestEnded records that a request was answered, or given up.
 func (b *SaleTotals) requestEnded(r unitRequest) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.shards[r.shard].requested -= r.units
+	b.update(r.shard, func(s *shardEntry) { s.requested -= r.units })
 }
 
-// available reports whether at least n units are for sale: available on a shard, or in flight between
-// two.
-func (b *SaleTotals) available(n int64) bool {
+// forSale returns how many units are in flight between two shards, or available on shards other than except; -1
+// excepts none.
+func (b *SaleTotals) forSale(except int) (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.shards {
-		n -= b.shards[i].Totals.Available + b.shards[i].Totals.InFlight
-	}
-	return n <= 0
-}
-
-// anyElsewhere reports whether units are for sale on another shard, or in flight between two.
-func (b *SaleTotals) anyElsewhere(shard int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.shards {
-		if t := &b.shards[i].Totals; t.InFlight > 0 || i != shard && t.Available > 0 {
-			return true
+		n += b.shards[i].Totals.InFlight
+		if i != except {
+			n += b.shards[i].Totals.Available
 		}
 	}
-	return false
+	return n
 }

@@ -57,7 +57,7 @@ func TestBoardWithin(t *testing.T) {
 	b.Set(0, 1, ledger.Totals{Available: 3}, time.Time{}, true)
 	b.Set(2, 1, ledger.Totals{Available: 1, InFlight: 2}, time.Time{}, true)
 	for n, want := range map[int64]bool{5: true, 6: true, 7: false} {
-		if got := b.available(n); got != want {
+		if got := b.forSale(-1) >= n; got != want {
 			t.Errorf("%d units: %v", n, got)
 		}
 	}
@@ -102,16 +102,16 @@ func TestBoardAsk(t *testing.T) {
 	})
 	t.Run("who is short comes last, and gives to lower numbers only", func(t *testing.T) {
 		b := boardOf(3, 0, 9, 2, 5)
-		b.setShort(0, true)
-		b.setShort(2, true)
-		b.setShort(4, true)
+		b.update(0, func(s *shardEntry) { s.short = true })
+		b.update(2, func(s *shardEntry) { s.short = true })
+		b.update(4, func(s *shardEntry) { s.short = true })
 		want(t, ask(b, 1, 100), [2]int64{3, 2}, [2]int64{2, 9}, [2]int64{4, 5})
 		b = boardOf(0, 2, 9)
-		b.setShort(2, true)
+		b.update(2, func(s *shardEntry) { s.short = true })
 		want(t, ask(b, 0, 100), [2]int64{1, 2}, [2]int64{2, 9})
 		b = boardOf(3, 0, 9)
-		b.setShort(0, true)
-		b.setShort(0, false)
+		b.update(0, func(s *shardEntry) { s.short = true })
+		b.update(0, func(s *shardEntry) { s.short = false })
 		want(t, ask(b, 1, 100), [2]int64{2, 9}, [2]int64{0, 3})
 	})
 }

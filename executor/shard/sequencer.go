@@ -215,26 +215,13 @@ func (q *sequencer) storeReplied(now clock.Now, r ledger.Reply) {
 	q.handleWriterEvent(now, q.writer.Done(now, r))
 }
 
-// halt ends the sequencer once the outcome of the commit under way is known. If h is gentle, it ends
-// only once no request waits for a decision either.
-func (q *sequencer) halt(h Halt) {
-	if h.Gentle && q.mode == serving {
-		if q.list != nil {
-			q.list.list.Hurry()
-		}
-		q.gentleHalt = &h
-		return
-	}
-	q.stop(h.Why, h.answer())
-}
-
 // stop ends all decisions. Undecided requests get the answer refusal.
 func (q *sequencer) stop(why error, refusal request.Answer) {
 	if q.mode >= stopping {
 		return
 	}
 	q.mode, q.why, q.refusal = stopping, why, refusal
-	q.requests.refuse(func(*request.Ticket) request.Answer { return refusal })
+	q.requests.refuseAll(func(*request.Ticket) request.Answer { return refusal })
 	q.transfers.stop() // later ticks have no effect
 	if q.sent == nil {
 		q.mode = stopped
@@ -339,8 +326,7 @@ func (q *sequencer) updateTotals() {
 func (q *sequencer) abandon(why error, refusal request.Answer) {
 	a := refusal
 	if q.sent != nil {
-		a = request.Undecided
-		a.Elsewhere = refusal.Elsewhere
+		a.Undecide()
 	}
 	q.requests.answerBatch(func(*request.Ticket) request.Answer { return a })
 	q.transfers.drafted, q.sent, q.do = nil, nil, ledger.Do{}
@@ -380,7 +366,7 @@ func (q *sequencer) next(now clock.Now) Effects {
 	if q.list != nil {
 		q.list.addEffects(now, &e)
 	} else {
-		e.Wake = clock.Soonest(e.Wake, q.nextRelease(now), q.nextAward(now))
+		e.Wake = clock.Soonest(e.Wake, q.nextDecision(now))
 	}
 	return e
 }
@@ -401,5 +387,5 @@ func (q *sequencer) awaitLog(now clock.Now) {
 
 // refuseAll refuses all undecided requests, while this process may not append.
 func (q *sequencer) refuseAll() {
-	q.requests.refuse(func(*request.Ticket) request.Answer { return request.Refusal(api.NoQuorum) })
+	q.requests.refuseAll(func(*request.Ticket) request.Answer { return request.Refusal(api.NoQuorum) })
 }

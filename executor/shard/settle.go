@@ -1,11 +1,11 @@
 package shard
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"salectl/api"
-	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/executor/request"
 )
@@ -31,16 +31,6 @@ func nextReleaseTime(s *ledger.State) time.Time {
 	return ledger.Time(release)
 }
 
-// nextRelease returns the monotonic time at which the next hold is to end, 0 if none is to
-// or another event comes first.
-func (q *sequencer) nextRelease(now clock.Now) time.Duration {
-	release, ok := q.state.NextDue()
-	if !ok || q.mode != serving || q.sent != nil || q.returnBlockedUntil != 0 || !q.rights.Valid(now) {
-		return 0
-	}
-	return now.Mono + max(time.UnixMicro(release).Sub(now.Wall), 0) + time.Microsecond
-}
-
 // settle decides a settlement.
 func (q *sequencer) settle(d *ledger.Draft, t *request.Ticket) decision {
 	x, v, owed := t.Settle, ledger.Settlement{}, false
@@ -58,7 +48,11 @@ func (q *sequencer) settle(d *ledger.Draft, t *request.Ticket) decision {
 	if v.Kind == ledger.SettleFull {
 		return full
 	}
-	t.Answer = request.Answer{Outcome: settlementOutcome(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
+	outcome := cmp.Or(settlementOutcomes[v.Kind], api.NoSuchClaim)
+	if v.Kind == ledger.SettleDone || v.Kind == ledger.SettleAlready {
+		outcome = x.How.Done()
+	}
+	t.Answer = request.Answer{Outcome: outcome, Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
 	if v.Claim.User != "" {
 		t.Answer.Claim = claimWithBooks(q.shard, v.Claim)
 	}
@@ -88,25 +82,13 @@ func confirm(d *ledger.Draft, claim ledger.Claim, payment string) (v ledger.Sett
 	return v, false
 }
 
-// settlementOutcome returns the outcome of a settlement.
-func settlementOutcome(how api.How, v ledger.SettlementKind) api.Outcome {
-	switch v {
-	case ledger.SettleDone, ledger.SettleAlready:
-		return how.Done()
-	case ledger.SettleHeld:
-		return api.NotSold
-	case ledger.SettleSold:
-		return api.NotHeld
-	case ledger.SettleExpired:
-		return api.Expired
-	case ledger.SettleCancelled:
-		return api.Cancelled
-	case ledger.SettleRefunded:
-		return api.Refunded
-	case ledger.SettleEntered:
-		return api.NotDrawn
-	case ledger.SettleNoExtension:
-		return api.NoExtension
-	}
-	return api.NoSuchClaim
+// settlementOutcomes are the outcomes of settlements of a claim in another state than the settlement requires.
+var settlementOutcomes = map[ledger.SettlementKind]api.Outcome{
+	ledger.SettleHeld:        api.NotSold,
+	ledger.SettleSold:        api.NotHeld,
+	ledger.SettleExpired:     api.Expired,
+	ledger.SettleCancelled:   api.Cancelled,
+	ledger.SettleRefunded:    api.Refunded,
+	ledger.SettleEntered:     api.NotDrawn,
+	ledger.SettleNoExtension: api.NoExtension,
 }

@@ -71,12 +71,11 @@ type transfers struct {
 	drafted   []Message // to be sent once the commit under way is in the log
 	answering []Message // messages of wants and arrived that the commit under way answers
 
-	reportedShort bool          // what the sale's totals have: claims that do not choose their units, or awards, wait here
-	lastRequest   uint64        // of the last request for units
-	unitRequests  []unitRequest // requests for units that are not answered
-	denied        map[int]bool  // shards that had none to spare, since units last came
-	firstSilent   uint64        // lowest number of a unitRequest that got no reply in time, since denied was last cleared; 0: none
-	maxNamed      int           // most units that are requested by number
+	lastRequest  uint64        // of the last request for units
+	unitRequests []unitRequest // requests for units that are not answered
+	denied       map[int]bool  // shards that had none to spare, since units last came
+	firstSilent  uint64        // lowest number of a unitRequest that got no reply in time, since denied was last cleared; 0: none
+	maxNamed     int           // most units that are requested by number
 
 	// resendAt is the monotonic time of the next resending of transfers; 0: none is scheduled. Neither other
 	// messages nor answered requests delay it.
@@ -119,7 +118,7 @@ func (x *transfers) recordDenial(shard int, number uint64) {
 	r, found := x.takeRequest(shard, number)
 	switch {
 	case found:
-		x.recordSearch(r, nil)
+		x.recordSearch(r, nil, true)
 	case number != 0:
 		return // a later request was sent since, or the shard has sent units
 	}
@@ -145,15 +144,6 @@ func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, found 
 	x.totals.requestEnded(r)
 	x.unitRequests = slices.Delete(x.unitRequests, i, i+1)
 	return r, true
-}
-
-// leaveTotals removes the shard's requests and shortage from the sale's totals, when its process releases it.
-func (x *transfers) leaveTotals() {
-	x.cancelRequests()
-	if x.reportedShort {
-		x.reportedShort = false
-		x.totals.setShort(x.shard, false)
-	}
 }
 
 // send queues a message for another shard.
@@ -232,12 +222,8 @@ func (x *transfers) transfersLogged() (came []ledger.Units) {
 		if m.Kind == received {
 			came = append(came, m.Units)
 			x.clearDenials()
-			switch r, found := x.takeRequest(m.To, m.Request); {
-			case !found:
-			case m.Request == 0:
-				x.retrySearch(r)
-			default:
-				x.recordSearch(r, m.Units)
+			if r, found := x.takeRequest(m.To, m.Request); found {
+				x.recordSearch(r, m.Units, m.Request != 0)
 			}
 		}
 	}
@@ -287,10 +273,8 @@ func (x *transfers) hasRequested(shard int) bool {
 // updateShort records in the sale's totals whether claims wait here, and schedules the resending of
 // transfers that are not acknowledged.
 func (x *transfers) updateShort(now clock.Now) {
-	if short := x.requests.waitForUnits(); short != x.reportedShort {
-		x.reportedShort = short
-		x.totals.setShort(x.shard, short)
-	}
+	short := x.requests.waitForUnits()
+	x.totals.update(x.shard, func(s *shardEntry) { s.short = short })
 	x.scheduleResend(now)
 }
 
@@ -337,17 +321,13 @@ func (x *transfers) resend() {
 	}
 }
 
-// stop ends all waiting.
+// stop ends all waiting, and removes the unanswered requests and the shortage from the sale's totals. Otherwise the
+// totals would count the requested units as gone when this process has the shard again, and the shard would never
+// request them.
 func (x *transfers) stop() {
-	x.cancelRequests()
-	x.resendAt = 0
-}
-
-// cancelRequests removes the unanswered requests from the sale's totals. Otherwise the totals would count
-// their units as gone when this process has the shard again, and the shard would never request them.
-func (x *transfers) cancelRequests() {
 	for _, r := range x.unitRequests {
 		x.totals.requestEnded(r)
 	}
-	x.unitRequests = nil
+	x.unitRequests, x.resendAt = nil, 0
+	x.totals.update(x.shard, func(s *shardEntry) { s.short = false })
 }

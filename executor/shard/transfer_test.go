@@ -595,13 +595,12 @@ func TestTransferEnds(t *testing.T) {
 	b.Set(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
 	x := newTransfers(1, b, nil, new(requests))
 	x.requestUnits(clock.Now{Mono: time.Hour}, 5, nil)
-	x.reportedShort = true
-	b.setShort(1, true)
+	b.update(1, func(s *shardEntry) { s.short = true })
 	other := func() int { return len(b.planRequests(2, 1, func(int) bool { return false })) }
 	if len(x.unitRequests) != 1 || other() != 0 {
 		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.unitRequests))
 	}
-	x.leaveTotals()
+	x.stop()
 	if other() != 1 || b.shards[1].short {
 		t.Errorf("short: %v, and what nobody will hear of is not asked for again", b.shards[1].short)
 	}
@@ -618,7 +617,7 @@ func TestTransfersStop(t *testing.T) {
 		t.Fatalf("asked %+v, and %+v of what is gone", x.unitRequests, left)
 	}
 	x.stop()
-	x.leaveTotals()
+	x.stop()
 	if again := b.planRequests(0, 3, nobody); len(again) != 1 || again[0].units != 3 {
 		t.Errorf("when the shard is back it asks %+v, want for all 3 units", again)
 	}

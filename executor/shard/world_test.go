@@ -162,7 +162,7 @@ func (h *host) die() { h.dead = true }
 // halt tells all sequencers of the process to stop.
 func (h *host) halt(why Halt) {
 	for _, a := range h.actors {
-		a.step(func(q *sequencer) { q.halt(why) })
+		a.step(func(q *sequencer) { why.happen(h.w.now, q) })
 	}
 }
 
