@@ -47,15 +47,6 @@ func (h *holds) find(claim uint32) (at uint32, ok bool) {
 	return h.byClaim.find(uint64(claim), func(at uint32) bool { return h.records.At(at).claim == claim })
 }
 
-// findOrAdd returns the index of a claim's hold record. It adds one if there is none.
-func (h *holds) findOrAdd(claim uint32) uint32 {
-	at, ok := h.find(claim)
-	if !ok {
-		at = h.add(holdRecord{claim: claim})
-	}
-	return at
-}
-
 // add adds the hold record of a claim that has none.
 func (h *holds) add(d holdRecord) uint32 {
 	at := h.records.Add(d)
@@ -73,11 +64,6 @@ type owedPayments struct {
 type owedPayment struct {
 	claim   uint32
 	payment string
-}
-
-func (o *owedPayments) add(claim uint32, payment string) {
-	o.known[owedPayment{claim, payment}] = struct{}{}
-	o.byClaim[claim] = append(o.byClaim[claim], payment)
 }
 
 // mostDue is the maximum number of refunds due returned with a claim where not all are needed: a
@@ -100,7 +86,10 @@ func (c *claims) status(i uint32, payment string) claimStatus {
 
 // settle applies the op of a slot to a claim.
 func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
-	at := c.holds.findOrAdd(i)
+	at, ok := c.holds.find(i)
+	if !ok {
+		at = c.holds.add(holdRecord{claim: i})
+	}
 	d, r, e := c.holds.records.At(at), c.records.At(i), effectOf(op)
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
@@ -109,10 +98,14 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.holds.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
-		c.owed.add(i, op.GetPayment())
+		c.owed.known[owedPayment{i, op.GetPayment()}] = struct{}{}
+		c.owed.byClaim[i] = append(c.owed.byClaim[i], op.GetPayment())
 		return
 	case pb.Settle_RESELL:
-		c.setUnits(i, op.GetUnits())
+		if had := c.units(i); !slices.Equal(had, op.GetUnits()) {
+			c.originalUnits[i] = had
+		}
+		c.writeUnits(i, op.GetUnits())
 	case pb.Settle_AWARD:
 		r.count = 1
 		c.writeUnits(i, op.GetUnits())
@@ -139,14 +132,6 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	}
 	d.settled = uint32(slot) + 1
 	d.who, d.reason = c.text.put(op.GetWho()), c.text.put(op.GetReason())
-}
-
-// setUnits replaces the units of a claim by as many others.
-func (c *claims) setUnits(i uint32, units []int64) {
-	if had := c.units(i); !slices.Equal(had, units) {
-		c.originalUnits[i] = had
-	}
-	c.writeUnits(i, units)
 }
 
 // addHold adds the fields of a hold record to a claim.

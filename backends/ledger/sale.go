@@ -223,7 +223,7 @@ func CheckPlanned(p *pb.Planned) error {
 // its present state, or one of its shards, would reject an op.
 func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error) {
 	after := *s
-	after.generations, after.slots, after.drawing = slices.Clip(s.generations), slices.Clip(s.slots), s.drawing.clip()
+	after.generations, after.slots, after.ranks = slices.Clip(s.generations), slices.Clip(s.slots), slices.Clip(s.ranks)
 	for _, op := range ops {
 		err := after.applyOp(op)
 		if planned := op.GetPlanned(); err == nil && planned != nil {
@@ -309,10 +309,6 @@ func (s *Sale) Part(generation uint64) *LogPart {
 func (s *Sale) RunTail() *Tail {
 	return &Tail{chain{log: s.log, next: s.slots[0], hash: s.before}}
 }
-
-// Skip moves to the slot after that of a head. It is for a new Sale that omits the slots of
-// earlier runs.
-func (s *Sale) Skip(h Head) { s.next, s.hash, s.timeUs = h.Slot+1, h.Hash, h.TimeUs }
 
 // NewestGeneration returns the newest generation of any of the shards, 0 if none has one.
 func NewestGeneration(shards []*State) (newest uint64) {

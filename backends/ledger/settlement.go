@@ -111,7 +111,7 @@ func newSettle(how pb.Settle_How) *settleOp {
 // settle adds an op if the verdict permits it.
 func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	n, now, ok := d.changes.current(c)
-	if !ok || !validTexts(&op.settle) {
+	if !ok || !settleTexts(&op.settle) || !utf8Texts(&op.settle) {
 		return Settlement{SettleInvalid, now}
 	}
 	size := 64 + len(op.settle.Payment) + len(op.settle.Who) + len(op.settle.Reason) + 10*len(op.settle.Units)
