@@ -46,7 +46,12 @@ func (s *Sale) Apply(c *pb.Commit, hash Hash) error {
 		}
 	}
 	s.advance(c, hash)
-	s.mark(c)
+	for _, op := range c.GetOps() {
+		switch op.GetOp().(type) {
+		case *pb.Op_Planned, *pb.Op_EntriesClosed, *pb.Op_Drawn, *pb.Op_Ranked:
+			s.marks = append(s.marks, logMark{s.next, s.hash, op.GetPlanned().GetGeneration()})
+		}
+	}
 	return nil
 }
 
@@ -275,16 +280,6 @@ type logMark struct {
 	next       uint64 // slot after it
 	hash       Hash
 	generation uint64 // generation planned in it; 0: it is a step of a draw
-}
-
-// mark records the position after a commit that an export must have.
-func (s *Sale) mark(c *pb.Commit) {
-	for _, op := range c.GetOps() {
-		switch op.GetOp().(type) {
-		case *pb.Op_Planned, *pb.Op_EntriesClosed, *pb.Op_Drawn, *pb.Op_Ranked:
-			s.marks = append(s.marks, logMark{s.next, s.hash, op.GetPlanned().GetGeneration()})
-		}
-	}
 }
 
 // Part returns the part of the log that belongs to shards whose newest generation is generation,
