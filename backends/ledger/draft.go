@@ -43,13 +43,6 @@ type userChange struct {
 	first  int   // index of the op of the first claim granted to the user, +1; 0: none
 }
 
-// add adds units and unpaid claims to the change for a user.
-func (c *changes) add(user string, units, unpaid int64) {
-	sum := c.users[user]
-	sum.units, sum.unpaid = sum.units+units, sum.unpaid+unpaid
-	c.users[user] = sum
-}
-
 // recordGrant records that the op with index op grants n units to a user.
 func (c *changes) recordGrant(user, key string, op int, n int64) {
 	sum := c.users[user]

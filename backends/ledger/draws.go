@@ -142,14 +142,12 @@ func (d *Draft) Entries() {
 // Award gives an entry the lowest available unit, held by the settings in force or sold at
 // once. SettleShort: no unit is available. The draft's writer must be the owner.
 func (d *Draft) Award(c Claim) Settlement {
-	op := newSettle(pb.Settle_AWARD)
 	if d.after.Available == 0 {
 		_, now, _ := d.changes.current(c)
 		return Settlement{SettleShort, now}
 	}
-	op.settle.Units = d.after.available.lowest(1)
-	op.settle.HeldUntilUs, op.settle.GraceUs = term(d.state.settings, d.commit.TimeUs)
-	return d.settle(c, op)
+	until, grace := term(d.state.settings, d.commit.TimeUs)
+	return d.settle(c, &pb.Settle{How: pb.Settle_AWARD, Units: d.after.available.lowest(1), HeldUntilUs: until, GraceUs: grace})
 }
 
 // Rank is the position in the ledger of the claim of a ranked entry.
