@@ -235,10 +235,13 @@ type Stores struct {
 
 // Open returns the store of a sale, and opens it on first use.
 func (s *Stores) Open(sale spec.Sale) (*Store, error) {
-	key, err := storeKey(sale)
-	if err != nil {
+	ledger, err := sale.Ledger()
+	locks, err2 := sale.Locks()
+	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("sale %s: %w", sale.Name, err)
 	}
+	// Sales share a store if their homes, the credentials for its servers and its lists are the same.
+	key := fmt.Sprintf("%s %s %+v %v", ledger.Key(), locks.Key(), sale.Redis, sale.ListNodes())
 	if store, ok := s.open[key]; ok {
 		return store, nil
 	}
@@ -255,15 +258,6 @@ func (s *Stores) Open(sale spec.Sale) (*Store, error) {
 	}
 	s.open[key] = store
 	return store, nil
-}
-
-// storeKey returns the identity of a sale's store: its homes, the credentials for its servers,
-// and whether it has lists.
-func storeKey(sale spec.Sale) (string, error) {
-	ledger, err := sale.Ledger()
-	locks, err2 := sale.Locks()
-	return fmt.Sprintf("%s %s %+v %v", ledger.Key(), locks.Key(), sale.Redis, sale.ListNodes()),
-		errors.Join(err, err2)
 }
 
 // Close closes all stores, which must not be in use.

@@ -98,7 +98,7 @@ func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users,
 	}
 	return &watchedUsers{watched[*rules.File]{
 		files: func() ([]string, error) { return []string{declared.File}, nil },
-		read:  func() (*rules.File, error) { return rules.OpenFile(declared.File, schema) },
+		read:  func(*rules.File) (*rules.File, error) { return rules.OpenFile(declared.File, schema) },
 		clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
 	}}, nil
 }
@@ -120,9 +120,16 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 	if len(declared.Files) > 0 {
 		files := &watchedHistory{watched[*rules.HistoryFiles]{
 			files: func() ([]string, error) { return rules.HistoryPaths(declared.Files) },
+			read: func(before *rules.HistoryFiles) (*rules.HistoryFiles, error) {
+				// A folder that is not mounted would otherwise admit users.
+				read, err := rules.OpenHistoryFiles(declared.Files)
+				if err == nil && before != nil {
+					err = read.Continues(before)
+				}
+				return read, err
+			},
 			clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
 		}}
-		files.read = func() (*rules.HistoryFiles, error) { return files.next(declared.Files) }
 		all = append(all, files)
 	}
 	return all, nil
@@ -201,16 +208,6 @@ func (w *watchedUsers) Lookup(ctx context.Context, ids []string) ([]rules.Attrib
 
 // watchedHistory implements rules.Histories on files that may change.
 type watchedHistory struct{ watched[*rules.HistoryFiles] }
-
-// next reads the files. It returns an error if a known run is missing or older than before: a
-// folder that is not mounted would otherwise admit users.
-func (w *watchedHistory) next(patterns []string) (*rules.HistoryFiles, error) {
-	read, err := rules.OpenHistoryFiles(patterns)
-	if known := w.known.Load(); err == nil && known != nil {
-		err = read.Continues(known.value)
-	}
-	return read, err
-}
 
 func (w *watchedHistory) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
 	files, err := w.current(ctx)

@@ -92,7 +92,7 @@ func TestUsersOfAFileThatIsTheSame(t *testing.T) {
 	sale := filed(path)
 	f := &watched[*rules.File]{
 		files: func() ([]string, error) { return []string{path}, nil },
-		read:  func() (*rules.File, error) { return rules.OpenFile(path, rules.SchemaFor(sale)) },
+		read:  func(*rules.File) (*rules.File, error) { return rules.OpenFile(path, rules.SchemaFor(sale)) },
 		clock: func() clock.Now { return clock.Now{} },
 	}
 	if err := f.load(); err != nil {

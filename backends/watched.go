@@ -19,8 +19,8 @@ import (
 // the cached value would be older than fresh. If that fails, the cached value stays valid until
 // then.
 type watched[T any] struct {
-	files func() ([]string, error) // their names; a missing file is reported by read
-	read  func() (T, error)
+	files func() ([]string, error)  // their names; a missing file is reported by read
+	read  func(before T) (T, error) // before is the zero value at first
 	clock clock.Clock
 	fresh time.Duration
 
@@ -78,12 +78,14 @@ func (w *watched[T]) load() error {
 	if err != nil {
 		return err
 	}
-	if r := w.known.Load(); r != nil && slices.Equal(r.files, files) && slices.EqualFunc(r.seen, before, unchanged) {
-		w.known.Store(&reading[T]{r.value, files, before, looked})
-		return nil
+	var value T
+	if r := w.known.Load(); r != nil {
+		if value = r.value; slices.Equal(r.files, files) && slices.EqualFunc(r.seen, before, unchanged) {
+			w.known.Store(&reading[T]{value, files, before, looked})
+			return nil
+		}
 	}
-	value, err := w.read()
-	if err != nil {
+	if value, err = w.read(value); err != nil {
 		return err
 	}
 	looked = w.clock()

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -65,8 +66,12 @@ func TestAheadIsSetBack(t *testing.T) {
 func TestTimeStays(t *testing.T) {
 	c := newChain("log")
 	c.timeUs = 100 * time.Second.Microseconds()
-	if err := c.follows(&pb.Commit{TimeUs: 1, Ops: []*pb.Op{{Op: &pb.Op_Ack{Ack: new(pb.Ack)}}}}); err == nil {
-		t.Error("an ack may set the time back")
+	ack, err := (&pb.Commit{Prev: c.hash[:], TimeUs: 1, Ops: []*pb.Op{{Op: &pb.Op_Ack{Ack: new(pb.Ack)}}}}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.decode(ack); err == nil || !strings.Contains(err.Error(), "before that of the previous slot") {
+		t.Errorf("an ack may set the time back: %v", err)
 	}
 	if near := c.timeUs - MaxAhead.Microseconds(); c.commitTime(near) != c.timeUs || c.commitTime(near-1) != near-1 || c.commitTime(0) != c.timeUs {
 		t.Errorf("within %v it is %d, beyond %d, without a clock %d", MaxAhead, c.commitTime(near), c.commitTime(near-1), c.commitTime(0))

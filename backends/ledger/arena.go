@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"hash/maphash"
-	"math"
 )
 
 // Claims are stored as texts in an arena, records in chunks, and tables that index
@@ -11,45 +10,39 @@ import (
 // text refers to bytes in an arena: chunk, offset and length in one word.
 type text uint64
 
-// arena stores short texts of up to maxText bytes each.
-type arena struct {
-	chunks [][]byte
-}
-
 // Offset and length have 16 bits each in a text, which also limits the size of a chunk.
 const maxText = 1<<16 - 1
 
-func (a *arena) put(s string) text {
-	switch n := len(a.chunks); {
+// texts stores short texts of up to maxText bytes each, and hashes texts for the tables. The seed of
+// the hashes is new in each process, so nobody can choose texts that collide; nothing depends on its
+// value.
+type texts struct {
+	chunks [][]byte
+	seed   maphash.Seed
+	mask   uint64 // of hashes; small in tests, so that they collide
+}
+
+func (t *texts) put(s string) text {
+	switch n := len(t.chunks); {
 	case n == 0:
-		a.chunks = append(a.chunks, nil) // grows as it fills: most shards stay small
-	case len(a.chunks[n-1])+len(s) > maxText:
-		a.chunks = append(a.chunks, make([]byte, 0, maxText))
+		t.chunks = append(t.chunks, nil) // grows as it fills: most shards stay small
+	case len(t.chunks[n-1])+len(s) > maxText:
+		t.chunks = append(t.chunks, make([]byte, 0, maxText))
 	}
-	last := len(a.chunks) - 1
-	at := len(a.chunks[last])
-	a.chunks[last] = append(a.chunks[last], s...)
+	last := len(t.chunks) - 1
+	at := len(t.chunks[last])
+	t.chunks[last] = append(t.chunks[last], s...)
 	return text(uint64(last)<<32 | uint64(at)<<16 | uint64(len(s)))
 }
 
-func (a *arena) bytes(t text) []byte {
-	at := int(t >> 16 & 0xffff)
-	return a.chunks[t>>32][at : at+int(t&0xffff)]
+func (t *texts) bytes(x text) []byte {
+	at := int(x >> 16 & 0xffff)
+	return t.chunks[x>>32][at : at+int(x&0xffff)]
 }
 
-func (a *arena) get(t text) string { return string(a.bytes(t)) }
+func (t *texts) get(x text) string { return string(t.bytes(x)) }
 
-func (a *arena) equal(t text, s string) bool { return string(a.bytes(t)) == s }
-
-// texts is an arena with the hashes of texts for its tables. The seed of the hashes is new in each
-// process, so nobody can choose texts that collide; nothing depends on its value.
-type texts struct {
-	arena
-	seed maphash.Seed
-	mask uint64 // of hashes; small in tests, so that they collide
-}
-
-func newTexts() *texts { return &texts{seed: maphash.MakeSeed(), mask: math.MaxUint64} }
+func (t *texts) equal(x text, s string) bool { return string(t.bytes(x)) == s }
 
 func (t *texts) hash(s string) uint64 { return maphash.String(t.seed, s) & t.mask }
 

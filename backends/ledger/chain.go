@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
@@ -41,9 +40,10 @@ func (c *chain) Next() uint64 { return c.next }
 // Root returns the hash of the last slot folded; before slot 0, that of the log's name.
 func (c *chain) Root() Hash { return c.hash }
 
-func newChain(log string) chain {
-	return chain{log: log, hash: sha256.Sum256([]byte(log))}
-}
+// Skip moves to the slot after that of a head.
+func (c *chain) Skip(h Head) { c.next, c.hash, c.timeUs = h.Slot+1, h.Hash, h.TimeUs }
+
+func newChain(log string) chain { return chain{log: log, hash: sum([]byte(log))} }
 
 // decode decodes the entry of the next slot and checks that it follows.
 func (c *chain) decode(entry []byte) (*pb.Commit, error) {
@@ -54,7 +54,10 @@ func (c *chain) decode(entry []byte) (*pb.Commit, error) {
 	if !bytes.Equal(commit.GetPrev(), c.hash[:]) {
 		return nil, c.corrupt("does not follow the slot before it: a slot was lost or altered")
 	}
-	return commit, c.follows(commit)
+	if commit.GetTimeUs() < c.timeUs && !owns(commit) {
+		return nil, c.corrupt("its time is before that of the previous slot")
+	}
+	return commit, nil
 }
 
 func decodeCommit(entry []byte) (*pb.Commit, error) {
@@ -86,13 +89,6 @@ func checkText(commit *pb.Commit) error {
 		if !valid {
 			return errors.New("a text is not UTF-8")
 		}
-	}
-	return nil
-}
-
-func (c *chain) follows(commit *pb.Commit) error {
-	if commit.GetTimeUs() < c.timeUs && !owns(commit) {
-		return c.corrupt("its time is before that of the previous slot")
 	}
 	return nil
 }
@@ -183,3 +179,61 @@ func OpNames(c *pb.Commit) (names []string) {
 	}
 	return names
 }
+
+// Tail follows a log entry by entry without folding it. It checks each entry against the one
+// before and stores nothing else, so it may begin anywhere in a log.
+type Tail struct{ chain }
+
+// NewTail returns the tail of a log before slot 0.
+func NewTail(log string) *Tail { return &Tail{newChain(log)} }
+
+// SkipTo moves to slot next, after the entry of slot next-1. It does not check the entry against
+// the one before, so the caller must know its hash, which Root returns from then on.
+func (t *Tail) SkipTo(next uint64, entry []byte) error {
+	t.next, t.hash = next-1, sum(entry)
+	commit, err := decodeCommit(entry)
+	if err != nil {
+		return t.corrupt("does not decode: %v", err)
+	}
+	t.next, t.timeUs = next, commit.GetTimeUs()
+	return nil
+}
+
+// Take checks the entry of the next slot and moves past it.
+func (t *Tail) Take(entry []byte) (*pb.Commit, error) { return t.TakeRedacted(entry, sum(entry)) }
+
+// Decode decodes the entry of the next slot and checks that it follows, without moving past it.
+func (t *Tail) Decode(entry []byte) (*pb.Commit, error) { return t.decode(entry) }
+
+// TakeRedacted is like Take, for an entry that lacks some of its stored bytes. hash is that of the
+// stored bytes, which the caller must have from a trusted source.
+func (t *Tail) TakeRedacted(entry []byte, hash Hash) (*pb.Commit, error) {
+	commit, err := t.decode(entry)
+	if err != nil {
+		return nil, err
+	}
+	t.advance(commit, hash)
+	return commit, nil
+}
+
+// Entry completes and encodes the next commit. Its head has no totals.
+func (t *Tail) Entry(commit *pb.Commit) (*Entry, error) { return t.encode(commit, Totals{}) }
+
+// Corrupt returns an ErrCorrupt for the next slot, with the reason.
+func (t *Tail) Corrupt(format string, args ...any) error { return t.corrupt(format, args...) }
+
+// CompareHead compares the log's head with the last slot taken. It fails if the head is of that slot and
+// has another hash. more reports whether the head is of a later slot.
+func (t *Tail) CompareHead(head []byte) (more bool, err error) {
+	h, err := ParseHead(head)
+	switch {
+	case err != nil:
+		return false, t.corrupt("its head: %v", err)
+	case h.Slot+1 == t.next && !bytes.Equal(h.Hash[:], t.hash[:]):
+		return false, fmt.Errorf("%w: log %s: the head does not belong to slot %d", ErrCorrupt, t.log, h.Slot)
+	}
+	return h.Slot+1 > t.next, nil
+}
+
+// TimeUs returns the time of the last slot taken, 0 if there is none.
+func (t *Tail) TimeUs() int64 { return t.timeUs }

@@ -43,13 +43,6 @@ type userChange struct {
 	first  int   // index of the op of the first claim granted to the user, +1; 0: none
 }
 
-// add adds units and unpaid claims to the change for a user.
-func (c *changes) add(user string, units, unpaid int64) {
-	sum := c.users[user]
-	sum.units, sum.unpaid = sum.units+units, sum.unpaid+unpaid
-	c.users[user] = sum
-}
-
 // recordGrant records that the op with index op grants n units to a user.
 func (c *changes) recordGrant(user, key string, op int, n int64) {
 	sum := c.users[user]
@@ -99,14 +92,7 @@ func (c *changes) status(n uint32, now Claim, payment string) claimStatus {
 	}
 }
 
-func (c *changes) clear() {
-	clear(c.users)
-	clear(c.later)
-	clear(c.settled)
-	clear(c.owed)
-}
-
-// claimMemory is the memory for the claims of a draft. reset lets ops be reused, but not units: callers may
+// claimMemory is the memory for the claims of a draft. Reset lets ops be reused, but not units: callers may
 // still use the units that they were granted.
 type claimMemory struct {
 	ops   []*claimOp
@@ -135,8 +121,6 @@ func (m *claimMemory) unitSlice(n int) []int64 {
 	m.units = m.units[:at+n]
 	return m.units[at : at : at+n]
 }
-
-func (m *claimMemory) reset() { m.used = 0 }
 
 // claimOp is a Claim with its two protobuf wrappers, so that many of them are one
 // allocation.
@@ -185,7 +169,7 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	quantity = w.quantity(quantity)
 	more, op, ok := d.changes.find(d.commit.Ops, user, key)
 	if ok {
-		if c := d.commit.Ops[op].GetClaim(); requestedUnits(c) != quantity || !w.fits(c.GetUnits(), c.GetAsked()) {
+		if c := d.commit.Ops[op].GetClaim(); max(int64(len(c.GetUnits())), int64(c.GetAsked()), 1) != quantity || !w.fits(c.GetUnits(), c.GetAsked()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
@@ -238,14 +222,6 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	c.Units = d.after.take(d.memory.unitSlice(int(quantity)), quantity, chosen, w)
 	d.after.claim(quantity, until != 0)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
-}
-
-// requestedUnits returns the number of units that a claim asked for.
-func requestedUnits(c *pb.Claim) int64 {
-	if c.GetEntry() {
-		return 1
-	}
-	return max(int64(len(c.GetUnits())), int64(c.GetAsked()))
 }
 
 // Grab is one unit that a node gave to a user from a shard's list.
@@ -430,6 +406,9 @@ func (d *Draft) Reset(timeUs int64) {
 	d.after.Totals, d.after.settings, d.size = d.state.Totals, d.state.settings, 64+entryBudget-d.bounds.Claims
 	d.after.available = append(d.after.available[:0], d.state.available...)
 	clear(d.after.transfers)
-	d.changes.clear()
-	d.memory.reset()
+	clear(d.changes.users)
+	clear(d.changes.later)
+	clear(d.changes.settled)
+	clear(d.changes.owed)
+	d.memory.used = 0
 }

@@ -63,7 +63,19 @@ func NewDrawResult(sale *Sale, shards []DrawShard, heads []Totals) (*DrawResult,
 	for i, rank := range sale.Ranks()[:r.Ranks] {
 		x.ranks[rank] = int64(i) + 1
 	}
-	countDraw(&x.Record, shards, heads)
+	x.Record.Ended = true
+	for i, s := range shards {
+		t, reach := s.Totals, s.AwardBound
+		if i < len(heads) && heads[i].mayBeAwarded() > t.mayBeAwarded() { // the head is newer
+			if t = heads[i]; s.Phase != PhaseClosed {
+				reach = t.mayBeAwarded()
+			}
+		}
+		x.Record.Reach += reach
+		x.Record.Winners += t.Limit
+		x.Record.Lapsed += t.Lapsed()
+		x.Record.Ended = x.Record.Ended && s.Phase == PhaseSealed
+	}
 	return x, nil
 }
 
@@ -101,13 +113,17 @@ func drawRecord(sale *Sale, generations []*pb.Planned, closed bool) (*draw.Recor
 	if err != nil {
 		return nil, err
 	}
-	opens, closes := entryHours(generations)
-	r := &draw.Record{Opens: opens, Closes: closes, Published: draw.Published{
+	var closes int64 // the latest of all, since each entry was checked against the hours of its time
+	for _, p := range generations {
+		closes = max(closes, p.GetSettings().GetClosesAtUs())
+	}
+	opens := generations[len(generations)-1].GetSettings().GetOpensAtUs()
+	r := &draw.Record{Opens: FormatTime(opens), Closes: FormatTime(closes), Published: draw.Published{
 		Commitment: draw.Digest(sale.Draw().GetCommitment()), Beacon: terms.Beacon, Substitutes: terms.Substitutes,
 	}}
 	if entries := sale.EntriesClosed(); closed && entries != nil {
 		root := draw.Digest(entries.GetRoot())
-		r.Shards, r.Root = sale.Trees(), &root
+		r.Shards, r.Root = sale.trees, &root
 	}
 	if drawn := sale.Drawn(); closed && drawn != nil {
 		link := draw.Digest(drawn.GetLink())
@@ -117,33 +133,6 @@ func drawRecord(sale *Sale, generations []*pb.Planned, closed bool) (*draw.Recor
 		}
 	}
 	return r, nil
-}
-
-// entryHours returns the hours of entry of generations: the opening time of the newest, and the latest
-// closing time of all, since each entry was checked against the hours of its time.
-func entryHours(generations []*pb.Planned) (opens, closes string) {
-	var latest int64
-	for _, p := range generations {
-		latest = max(latest, p.GetSettings().GetClosesAtUs())
-	}
-	return FormatTime(generations[len(generations)-1].GetSettings().GetOpensAtUs()), FormatTime(latest)
-}
-
-// countDraw adds the numbers of the shards to a record. It prefers heads of more ranks to be awarded.
-func countDraw(r *draw.Record, shards []DrawShard, heads []Totals) {
-	r.Ended = true
-	for i, s := range shards {
-		t, reach := s.Totals, s.AwardBound
-		if i < len(heads) && heads[i].mayBeAwarded() > t.mayBeAwarded() {
-			if t = heads[i]; s.Phase != PhaseClosed {
-				reach = t.mayBeAwarded()
-			}
-		}
-		r.Reach += reach
-		r.Winners += t.Limit
-		r.Lapsed += t.Lapsed()
-		r.Ended = r.Ended && s.Phase == PhaseSealed
-	}
 }
 
 // Label returns the label of an entry, and its rank; 0: not published.

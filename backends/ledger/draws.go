@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
@@ -143,14 +142,12 @@ func (d *Draft) Entries() {
 // Award gives an entry the lowest available unit, held by the settings in force or sold at
 // once. SettleShort: no unit is available. The draft's writer must be the owner.
 func (d *Draft) Award(c Claim) Settlement {
-	op := newSettle(pb.Settle_AWARD)
 	if d.after.Available == 0 {
 		_, now, _ := d.changes.current(c)
 		return Settlement{SettleShort, now}
 	}
-	op.settle.Units = d.after.available.lowest(1)
-	op.settle.HeldUntilUs, op.settle.GraceUs = term(d.state.settings, d.commit.TimeUs)
-	return d.settle(c, op)
+	until, grace := term(d.state.settings, d.commit.TimeUs)
+	return d.settle(c, &pb.Settle{How: pb.Settle_AWARD, Units: d.after.available.lowest(1), HeldUntilUs: until, GraceUs: grace})
 }
 
 // Rank is the position in the ledger of the claim of a ranked entry.
@@ -163,6 +160,7 @@ type Rank struct {
 // drawing is the progress of a sale's draw.
 type drawing struct {
 	closed *pb.EntriesClosed
+	trees  []draw.Tree // of closed, by shard
 	drawn  *pb.Drawn
 	stock  int64  // at the reveal
 	since  uint64 // generation in force at the reveal
@@ -222,42 +220,25 @@ func drawable(op *pb.Planned) error {
 }
 
 func (s *Sale) entriesClosed(op *pb.EntriesClosed) error {
-	trees, err := trees(op)
+	n := len(op.GetRoots())
 	switch {
-	case err != nil:
-		return err
 	case s.Draw() == nil || s.sealed != nil || s.closed != nil:
 		return fmt.Errorf("entries are closed of a sale that is no draw, or a second time")
-	case len(trees) != s.Shards():
-		return fmt.Errorf("entries of %d shards, the sale has %d", len(trees), s.Shards())
+	case n != s.Shards() || n != len(op.GetCounts()):
+		return fmt.Errorf("entries of %d shards and counts of %d, the sale has %d", n, len(op.GetCounts()), s.Shards())
+	}
+	trees := make([]draw.Tree, n)
+	for i, root := range op.GetRoots() {
+		if trees[i].Entries = op.GetCounts()[i]; len(root) != len(trees[i].Root) || trees[i].Entries < 0 {
+			return fmt.Errorf("shard %d has %d entries with a root of %d bytes", i, trees[i].Entries, len(root))
+		}
+		copy(trees[i].Root[:], root)
 	}
 	if root := draw.RootOf(trees); !bytes.Equal(root[:], op.GetRoot()) {
 		return fmt.Errorf("the root %x of all shards' entries, which is %v", op.GetRoot(), root)
 	}
-	s.closed = op
+	s.closed, s.trees = op, trees
 	return nil
-}
-
-// trees returns the tree of each shard's entries.
-func trees(op *pb.EntriesClosed) ([]draw.Tree, error) {
-	if len(op.GetRoots()) != len(op.GetCounts()) {
-		return nil, fmt.Errorf("%d roots and %d counts", len(op.GetRoots()), len(op.GetCounts()))
-	}
-	all := make([]draw.Tree, len(op.GetRoots()))
-	for i, root := range op.GetRoots() {
-		if all[i].Entries = op.GetCounts()[i]; len(root) != len(all[i].Root) || all[i].Entries < 0 {
-			return nil, fmt.Errorf("shard %d has %d entries with a root of %d bytes", i, all[i].Entries, len(root))
-		}
-		copy(all[i].Root[:], root)
-	}
-	return all, nil
-}
-
-// Trees returns the published tree of each shard's entries; empty: the sale's log does not
-// have them yet.
-func (d *drawing) Trees() []draw.Tree {
-	all, _ := trees(d.closed) // it was checked
-	return all
 }
 
 // NewEntriesClosed returns the op that publishes the entries of all shards.
@@ -287,14 +268,16 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	if err != nil {
 		return err
 	}
-	if err := checkBeacon(terms, op); err != nil {
-		return err
-	}
 	newest, err := spec.FromJSON(s.Newest().GetSpec())
 	if err != nil {
 		return err
 	}
-	if want := s.RanksOf(newest); op.GetRanks() != want {
+	switch b, want := terms.Beacon, s.RanksOf(newest); {
+	case b == nil && len(op.GetBeacon()) > 0:
+		return fmt.Errorf("a beacon's value, and the sale has declared no beacon")
+	case b != nil && len(op.GetBeacon()) == 0 && b.Fallback != string(spec.FallbackSecret):
+		return fmt.Errorf("the draw has no value of round %s of %s, and the sale declares no other order without one", b.Round, b.Name)
+	case op.GetRanks() != want:
 		return fmt.Errorf("a draw with %d ranks, of the entries, the stock and the substitutes follow %d", op.GetRanks(), want)
 	}
 	s.drawn, s.stock, s.since = op, newest.Stock, s.Generation()
@@ -332,8 +315,8 @@ func (s *Sale) CommitsTo(link draw.Digest) error {
 // RanksOf returns the number of ranks of a draw that is revealed now, by its declaration.
 func (s *Sale) RanksOf(declared spec.Sale) int64 {
 	var entries int64
-	for _, n := range s.closed.GetCounts() {
-		entries += n
+	for _, tree := range s.trees {
+		entries += tree.Entries
 	}
 	if declared.Draw == nil {
 		return 0
@@ -351,17 +334,6 @@ func (d *drawing) keepsUnits(op *pb.Planned) error {
 		if change.GetRemove() > 0 || len(change.GetDrop()) > 0 {
 			return fmt.Errorf("generation %d takes units from shard %d of a draw whose entries are published", op.GetGeneration(), i)
 		}
-	}
-	return nil
-}
-
-// checkBeacon checks the value of a beacon against the terms of the draw.
-func checkBeacon(terms draw.Terms, op *pb.Drawn) error {
-	switch b := terms.Beacon; {
-	case b == nil && len(op.GetBeacon()) > 0:
-		return fmt.Errorf("a beacon's value, and the sale has declared no beacon")
-	case b != nil && len(op.GetBeacon()) == 0 && b.Fallback != string(spec.FallbackSecret):
-		return fmt.Errorf("the draw has no value of round %s of %s, and the sale declares no other order without one", b.Round, b.Name)
 	}
 	return nil
 }
@@ -396,10 +368,4 @@ func NewRanked(first int64, all []draw.Entry) *pb.Ranked {
 		op.Shards, op.Slots, op.Indexes = append(op.Shards, uint32(e.Shard)), append(op.Slots, e.Slot), append(op.Indexes, uint32(e.Index))
 	}
 	return op
-}
-
-// clip returns a copy that can grow without changing d.
-func (d drawing) clip() drawing {
-	d.ranks = slices.Clip(d.ranks)
-	return d
 }

@@ -173,7 +173,7 @@ func TestSaleRefusesOfADraw(t *testing.T) {
 		"a shard less": {0, func(w *DrawWorld) *pb.Op {
 			return closed(w, func(c *pb.EntriesClosed) { c.Roots, c.Counts = c.Roots[1:], c.Counts[1:] })
 		}, "entries of 2 shards"},
-		"a count less":           {0, func(w *DrawWorld) *pb.Op { return closed(w, func(c *pb.EntriesClosed) { c.Counts = c.Counts[1:] }) }, "3 roots and 2 counts"},
+		"a count less":           {0, func(w *DrawWorld) *pb.Op { return closed(w, func(c *pb.EntriesClosed) { c.Counts = c.Counts[1:] }) }, "entries of 3 shards and counts of 2"},
 		"revealed":               {1, func(w *DrawWorld) *pb.Op { return drawn(w, func(*pb.Drawn) {}) }, ""},
 		"revealed too soon":      {0, func(w *DrawWorld) *pb.Op { return drawn(w, func(*pb.Drawn) {}) }, "before its entries are published"},
 		"revealed twice":         {2, func(w *DrawWorld) *pb.Op { return drawn(w, func(*pb.Drawn) {}) }, "a second time"},

@@ -61,7 +61,10 @@ func EachShard(ctx context.Context, logs Logs, shards int, read func(ctx context
 // reads may lag; in the end that is ErrCorrupt.
 func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, error) {
 	w := NewWriter(log, fold)
-	now := clockOf(logs)
+	now := clock.System()
+	if paced, ok := logs.(Paced); ok {
+		now = paced.Now
+	}
 	var reply Reply
 	idle := 0
 	for do := w.CatchUp(); ; {
@@ -311,12 +314,4 @@ func Wait(ctx context.Context, logs Logs, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// clockOf returns the clock that schedules repeated reads of logs.
-func clockOf(logs Logs) clock.Clock {
-	if paced, ok := logs.(Paced); ok {
-		return paced.Now
-	}
-	return clock.System()
 }

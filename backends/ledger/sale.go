@@ -46,7 +46,12 @@ func (s *Sale) Apply(c *pb.Commit, hash Hash) error {
 		}
 	}
 	s.advance(c, hash)
-	s.mark(c)
+	for _, op := range c.GetOps() {
+		switch op.GetOp().(type) {
+		case *pb.Op_Planned, *pb.Op_EntriesClosed, *pb.Op_Drawn, *pb.Op_Ranked:
+			s.marks = append(s.marks, logMark{s.next, s.hash, op.GetPlanned().GetGeneration()})
+		}
+	}
 	return nil
 }
 
@@ -223,7 +228,7 @@ func CheckPlanned(p *pb.Planned) error {
 // its present state, or one of its shards, would reject an op.
 func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error) {
 	after := *s
-	after.generations, after.slots, after.drawing = slices.Clip(s.generations), slices.Clip(s.slots), s.drawing.clip()
+	after.generations, after.slots, after.ranks = slices.Clip(s.generations), slices.Clip(s.slots), slices.Clip(s.ranks)
 	for _, op := range ops {
 		err := after.applyOp(op)
 		if planned := op.GetPlanned(); err == nil && planned != nil {
@@ -275,16 +280,6 @@ type logMark struct {
 	next       uint64 // slot after it
 	hash       Hash
 	generation uint64 // generation planned in it; 0: it is a step of a draw
-}
-
-// mark records the position after a commit that an export must have.
-func (s *Sale) mark(c *pb.Commit) {
-	for _, op := range c.GetOps() {
-		switch op.GetOp().(type) {
-		case *pb.Op_Planned, *pb.Op_EntriesClosed, *pb.Op_Drawn, *pb.Op_Ranked:
-			s.marks = append(s.marks, logMark{s.next, s.hash, op.GetPlanned().GetGeneration()})
-		}
-	}
 }
 
 // Part returns the part of the log that belongs to shards whose newest generation is generation,

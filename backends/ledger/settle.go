@@ -201,11 +201,6 @@ func settleTexts(op *pb.Settle) bool {
 	return len(op.GetPayment()) <= MaxPayment && len(op.GetWho()) <= MaxWho && len(op.GetReason()) <= MaxReason
 }
 
-// validTexts reports whether the texts of an op can be stored.
-func validTexts(op *pb.Settle) bool {
-	return settleTexts(op) && utf8Texts(op)
-}
-
 func utf8Texts(op *pb.Settle) bool {
 	return utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
 }

@@ -14,13 +14,6 @@ type Settlement struct {
 	Claim Claim
 }
 
-// settleOp is a Settle with its two protobuf wrappers, in one allocation.
-type settleOp struct {
-	op     pb.Op
-	oneof  pb.Op_Settle
-	settle pb.Settle
-}
-
 // The methods below take a claim of the draft's state, of which they use only Slot and Index.
 // They take into account what the draft has settled before: freed units can be claimed from
 // then on, and no longer count against their user's limit. A settlement takes effect only once
@@ -31,36 +24,30 @@ type settleOp struct {
 // release of the hold: its deadline plus the grace. SettleSold means that another payment
 // has bought the claim: Late records this one as owed back.
 func (d *Draft) Confirm(c Claim, payment string) Settlement {
-	op := newSettle(pb.Settle_CONFIRM)
-	op.settle.Payment = payment
-	return d.settle(c, op)
+	return d.settle(c, &pb.Settle{How: pb.Settle_CONFIRM, Payment: payment})
 }
 
 // Cancel cancels a hold.
 func (d *Draft) Cancel(c Claim, who, reason string) Settlement {
-	op := newSettle(pb.Settle_CANCEL)
-	op.settle.Who, op.settle.Reason = who, reason
-	return d.settle(c, op)
+	return d.settle(c, &pb.Settle{How: pb.Settle_CANCEL, Who: who, Reason: reason})
 }
 
 // Expire ends a hold whose release is not after the commit's time.
-func (d *Draft) Expire(c Claim) Settlement { return d.settle(c, newSettle(pb.Settle_EXPIRE)) }
+func (d *Draft) Expire(c Claim) Settlement { return d.settle(c, &pb.Settle{How: pb.Settle_EXPIRE}) }
 
 // Extend gives a hold the later deadline that the settings grant, once, before its
 // release.
 func (d *Draft) Extend(c Claim) Settlement {
-	op := newSettle(pb.Settle_EXTEND)
 	_, now, _ := d.changes.current(c)
-	op.settle.HeldUntilUs = now.HeldUntilUs + d.state.settings.GetPayment().GetExtendByUs()
-	return d.settle(c, op)
+	until := now.HeldUntilUs + d.state.settings.GetPayment().GetExtendByUs()
+	return d.settle(c, &pb.Settle{How: pb.Settle_EXTEND, HeldUntilUs: until})
 }
 
 // Refund reverses a sold claim. Its units become available again or, with retire or secret
 // units, leave the sale, which lowers the limit of the shard.
 func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
-	op := newSettle(pb.Settle_REFUND)
-	op.settle.Who, op.settle.Reason, op.settle.Retire = who, reason, retire || d.state.settings.GetSecret()
-	return d.settle(c, op)
+	retire = retire || d.state.settings.GetSecret()
+	return d.settle(c, &pb.Settle{How: pb.Settle_REFUND, Who: who, Reason: reason, Retire: retire})
 }
 
 // Late records a payment that Confirm refused: for a claim that has expired, was cancelled
@@ -77,16 +64,15 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 		}
 		now = d.changes.settled[n]
 	}
-	op := newSettle(pb.Settle_REFUND_DUE)
+	op := &pb.Settle{How: pb.Settle_REFUND_DUE, Payment: payment}
 	if d.resells(n, now, payment) {
-		op.settle.How, op.settle.Units = pb.Settle_RESELL, now.Units
+		op.How, op.Units = pb.Settle_RESELL, now.Units
 		if !d.after.available.hasEach(now.Units) {
-			op.settle.Units = d.after.available.lowest(int64(len(now.Units)))
+			op.Units = d.after.available.lowest(int64(len(now.Units)))
 		}
 	}
-	op.settle.Payment = payment
 	v := d.settle(c, op)
-	if v.Kind == SettleDone && op.settle.How == pb.Settle_REFUND_DUE {
+	if v.Kind == SettleDone && op.How == pb.Settle_REFUND_DUE {
 		v.Kind = SettleRefundDue
 	}
 	return v
@@ -102,47 +88,43 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 	return int64(len(now.Units)) <= min(left, d.after.Available)
 }
 
-func newSettle(how pb.Settle_How) *settleOp {
-	op := new(settleOp)
-	op.op.Op, op.oneof.Settle, op.settle.How = &op.oneof, &op.settle, how
-	return op
-}
-
 // settle adds an op if the verdict permits it.
-func (d *Draft) settle(c Claim, op *settleOp) Settlement {
+func (d *Draft) settle(c Claim, op *pb.Settle) Settlement {
 	n, now, ok := d.changes.current(c)
-	if !ok || !validTexts(&op.settle) {
+	if !ok || !settleTexts(op) || !utf8Texts(op) {
 		return Settlement{SettleInvalid, now}
 	}
-	size := 64 + len(op.settle.Payment) + len(op.settle.Who) + len(op.settle.Reason) + 10*len(op.settle.Units)
+	size := 64 + len(op.Payment) + len(op.Who) + len(op.Reason) + 10*len(op.Units)
 	if d.size >= MaxEntry {
 		return Settlement{SettleFull, now}
 	}
-	v := d.state.verdict(op.settle.How, d.changes.status(n, now, op.settle.Payment), d.commit.TimeUs)
+	v := d.state.verdict(op.How, d.changes.status(n, now, op.Payment), d.commit.TimeUs)
 	if v == SettleDone && d.size+size > entryBudget {
 		v = SettleFull
 	}
 	if v != SettleDone {
 		return Settlement{v, now}
 	}
-	op.settle.Slot, op.settle.Index = now.Slot, uint32(now.Index)
+	op.Slot, op.Index = now.Slot, uint32(now.Index)
 	var freed []int64
-	if frees(&op.settle) {
+	if frees(op) {
 		freed = now.Units
 	}
-	if d.after.settle(&op.settle, int64(len(now.Units)), freed) != nil {
+	if d.after.settle(op, int64(len(now.Units)), freed) != nil {
 		return Settlement{SettleInvalid, now} // a damaged ledger may have units in two places
 	}
-	now.settle(&op.settle, d.commit.TimeUs)
-	if e := effectOf(&op.settle); e.units != 0 {
-		d.changes.add(now.User, e.units*int64(len(now.Units)), e.unpaid)
+	now.settle(op, d.commit.TimeUs)
+	if e := effectOf(op); e.units != 0 {
+		sum := d.changes.users[now.User]
+		sum.units, sum.unpaid = sum.units+e.units*int64(len(now.Units)), sum.unpaid+e.unpaid
+		d.changes.users[now.User] = sum
 	}
 	d.changes.settled[n] = now
-	if op.settle.How == pb.Settle_REFUND_DUE {
-		d.changes.owed[owedPayment{n, op.settle.Payment}] = struct{}{}
+	if op.How == pb.Settle_REFUND_DUE {
+		d.changes.owed[owedPayment{n, op.Payment}] = struct{}{}
 	}
 	d.size += size
-	d.commit.Ops = append(d.commit.Ops, &op.op)
+	d.commit.Ops = append(d.commit.Ops, &pb.Op{Op: &pb.Op_Settle{Settle: op}})
 	return Settlement{SettleDone, now}
 }
 

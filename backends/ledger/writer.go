@@ -71,7 +71,7 @@ type Writer struct {
 	ahead uint64 // slot after that of head
 	sent  *Entry // entry appended, with its outcome unknown; else nil
 	taken bool   // catching up because another entry is in the slot
-	page  int    // number of entries per read; 0: not known yet
+	page  int    // number of entries per read
 
 	under RequestKind   // request in progress; 0: none
 	next  RequestKind   // request to send at wake
@@ -120,7 +120,9 @@ const (
 
 // NewWriter returns the writer of a log that folds into fold. It knows nothing of the
 // log yet: begin with CatchUp.
-func NewWriter(log string, fold Folder) *Writer { return &Writer{log: log, fold: fold} }
+func NewWriter(log string, fold Folder) *Writer {
+	return &Writer{log: log, fold: fold, page: readAtOnce}
+}
 
 // Log returns the log's name.
 func (w *Writer) Log() string { return w.log }
@@ -276,11 +278,7 @@ func (w *Writer) send() Do {
 
 func (w *Writer) read() Do {
 	w.under = ReadRequest
-	most := w.page
-	if most == 0 {
-		most = readAtOnce
-	}
-	return Do{Send: &Request{Kind: ReadRequest, Log: w.log, Slot: w.fold.Next(), Max: most}}
+	return Do{Send: &Request{Kind: ReadRequest, Log: w.log, Slot: w.fold.Next(), Max: w.page}}
 }
 
 // pause schedules next after a delay, which doubles with each try without progress.

@@ -26,17 +26,26 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 		}
 		a.Claim.ToStream(m.Claim)
 	}
-	m.Claims, m.Count, m.Next = claimsToStream(a.Claims), uint32(a.Count), a.Next
+	m.Claims, m.Count, m.Next = nil, uint32(a.Count), a.Next
+	for i := range a.Claims {
+		claim := new(streampb.Claim)
+		a.Claims[i].ToStream(claim)
+		m.Claims = append(m.Claims, claim)
+	}
 }
 
 // AnswerOf returns the answer of a message. It is the inverse of ToStream.
 func AnswerOf(m *streampb.Answer) Answer {
-	return Answer{
-		Outcome: api.Outcome(m.GetOutcome()), Claim: claimOf(m.GetClaim()), Claims: claimsOf(m.GetClaims()), Count: int(m.GetCount()), Next: m.GetNext(),
+	a := Answer{
+		Outcome: api.Outcome(m.GetOutcome()), Claim: claimOf(m.GetClaim()), Count: int(m.GetCount()), Next: m.GetNext(),
 		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(), Elsewhere: m.GetElsewhere(),
 		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
 		OpensAt: api.TimeOf(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
 	}
+	for _, claim := range m.GetClaims() {
+		a.Claims = append(a.Claims, claimOf(claim))
+	}
+	return a
 }
 
 // ToStream puts a claim into m, whose parts are used again. The units are still the claim's.
@@ -77,24 +86,6 @@ func claimOf(m *streampb.Claim) Claim {
 		c.Books = &books
 	}
 	return c
-}
-
-// claimsToStream returns the messages of several claims.
-func claimsToStream(claims []Claim) (all []*streampb.Claim) {
-	for i := range claims {
-		m := new(streampb.Claim)
-		claims[i].ToStream(m)
-		all = append(all, m)
-	}
-	return all
-}
-
-// claimsOf is the inverse of claimsToStream.
-func claimsOf(all []*streampb.Claim) (claims []Claim) {
-	for _, m := range all {
-		claims = append(claims, claimOf(m))
-	}
-	return claims
 }
 
 // RequestOf returns the request of a message. It reports false if the message has none.
