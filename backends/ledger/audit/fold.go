@@ -96,14 +96,10 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	if len(op.GetUnits()) == 0 {
 		b.fault("a claim of nothing")
 	}
-	b.checkTerm("a claim", c, op)
-	to := &b.sold
-	if op.GetHeldUntilUs() != 0 {
-		to = &b.held
-		b.claimHistories[claim] = claimHistory{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
-		b.outcomes.OpenHolds++
+	var history claimHistory
+	if b.give("a claim", c, claim, &history, op); history.until != 0 {
+		b.claimHistories[claim] = history
 	}
-	b.carry(claim, &b.free, to)
 }
 
 // part checks a claim of fewer units than were asked for: none that the user might have had is
