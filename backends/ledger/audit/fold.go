@@ -62,6 +62,9 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	if !known {
 		n = b.accounts.Add(account{first: id[0]})
 		b.users[user] = n
+		if home := spec.HomeShard(op.GetUser(), b.shards); home != b.shard {
+			b.fault("user %q has claims on shard %d, the home shard is %d", op.GetUser(), b.shard, home)
+		}
 	} else if b.accounts.At(n).first == id[0] {
 		return // repeated: counts once
 	} else {
@@ -69,9 +72,6 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 			return
 		}
 		b.requests[id] = struct{}{}
-	}
-	if home := spec.HomeShard(op.GetUser(), b.shards); home != b.shard {
-		b.away[op.GetUser()] = home
 	}
 	if op.GetFill() != b.fill {
 		b.fault("a claim of fill %d at fill %d", op.GetFill(), b.fill)

@@ -79,9 +79,6 @@ func (r *Recount) compare(b *Book) {
 	for _, what := range b.faults {
 		r.Problem("shard %d: %s", b.shard, what)
 	}
-	for user, home := range b.away {
-		r.Problem("user %q has claims on shard %d, the home shard is %d", user, b.shard, home)
-	}
 	for user, units := range b.over {
 		r.Problem("shard %d: user %q had %s, more than the limit", b.shard, user, spec.Count(units, "unit"))
 	}
