@@ -137,10 +137,6 @@ func (r *Reader) Err() error { return r.failed }
 // sealed.
 func (r *Reader) ExportDigest() []byte { return r.sale.sealed.GetExportDigest() }
 
-// Run returns the sale's own log, folded as far as it is read. After the first batch it describes
-// the run that the Reader follows.
-func (r *Reader) Run() *ledger.Sale { return r.sale.fold }
-
 // end ends the Reader. Commits that are already read are still delivered.
 func (r *Reader) end(now clock.Now, err error) {
 	if r.done {

@@ -263,12 +263,7 @@ func newHoldTimes(all []endedHold) *HoldTimes {
 	}
 	at := func(percent int64) float64 {
 		left := (units*percent + 99) / 100
-		for _, h := range all {
-			if left -= h.units; left <= 0 {
-				return seconds(h.us)
-			}
-		}
-		return seconds(all[len(all)-1].us)
+		return seconds(all[slices.IndexFunc(all, func(h endedHold) bool { left -= h.units; return left <= 0 })].us)
 	}
 	return &HoldTimes{
 		Holds: int64(len(all)), UnitSeconds: seconds(sum),
