@@ -13,12 +13,15 @@
 //
 // So the secret is fixed before the entries are known, and the entries before the secret is
 // revealed. Neither can be changed afterwards without a different hash. The value of each
-// entry is independent of the others, so that each shard finds its lowest by itself (Lowest).
+// entry is independent of the others, so the lowest of each shard are found separately
+// (Order.Lowest).
 //
 // Only Verify and Publish do I/O: they read an export.
 package draw
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -26,6 +29,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 	"strconv"
 )
 
@@ -51,18 +55,9 @@ func (d *Digest) UnmarshalText(text []byte) error {
 // SecretLen is the number of random bytes in a secret.
 const SecretLen = 32
 
-// Links is the number of hashes from a secret to its commitment. A draw reveals the link
-// before the commitment, and not the secret.
-const Links = 2
-
-// Link returns the link that a draw reveals of a secret: the last before the commitment.
-func Link(secret []byte) Digest {
-	link := Digest(sha256.Sum256(secret))
-	for range Links - 2 {
-		link = sha256.Sum256(link[:])
-	}
-	return link
-}
+// Link returns the link that a draw reveals of a secret, and not the secret: the hash whose own hash is
+// committed to.
+func Link(secret []byte) Digest { return sha256.Sum256(secret) }
 
 // Terms are what a commitment covers beside the secret. Otherwise a person who knows the secret
 // could choose winners by choosing a term later.
@@ -123,6 +118,29 @@ func NewOrder(uid string, root, link Digest, beacon []byte) *Order {
 		panic(err) // 32 bytes are within what HKDF can give
 	}
 	return &Order{hmac.New(sha256.New, key)}
+}
+
+// Entry is an entry with its value, and the position of its claim in the ledger.
+type Entry struct {
+	Value, Label Digest
+	Shard        int
+	Slot         uint64
+	Index        int // among the ops of its commit
+}
+
+// Compare returns a negative number if e is ranked before other, and a positive one if after.
+func (e Entry) Compare(other Entry) int {
+	return cmp.Or(bytes.Compare(e.Value[:], other.Value[:]), bytes.Compare(e.Label[:], other.Label[:]))
+}
+
+// Lowest computes the values of entries, sorts the entries, and returns the first most of them. These
+// are the same if parts of the entries were reduced by Lowest before.
+func (o *Order) Lowest(entries []Entry, most int64) []Entry {
+	for i := range entries {
+		entries[i].Value = o.Value(entries[i].Label)
+	}
+	slices.SortFunc(entries, Entry.Compare)
+	return entries[:min(most, int64(len(entries)))]
 }
 
 // Value returns the value of a label. The entries are ranked by their values and, where

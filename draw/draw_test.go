@@ -85,28 +85,28 @@ func TestLabelsOfOtherEntriesDiffer(t *testing.T) {
 }
 
 func TestLowest(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
+	rnd, order := rand.New(rand.NewPCG(1, 2)), NewOrder(testUID, Digest{}, Digest{}, nil)
 	for range 300 {
-		var all []Entry
+		var all, merged []Entry
 		most := rnd.IntN(40)
-		merged := NewLowest(int64(most))
 		for shard := range 1 + rnd.IntN(5) {
-			part := NewLowest(int64(most))
+			var part []Entry
 			for range rnd.IntN(30) {
-				e := Entry{Shard: shard, Slot: uint64(len(all))}
-				e.Value[0] = byte(rnd.IntN(20)) // some are the same, and then the label decides
-				e.Label[3], e.Label[4] = byte(rnd.IntN(256)), byte(len(all))
+				e := Entry{Shard: shard, Slot: uint64(len(all)), Label: Digest{3: byte(rnd.IntN(256)), 4: byte(len(all))}}
+				part = append(part, e)
+				e.Value = order.Value(e.Label)
 				all = append(all, e)
-				part.Add(e)
 			}
-			for _, e := range part.Ranked() {
-				merged.Add(e)
-			}
+			merged = append(merged, order.Lowest(part, int64(most))...)
 		}
 		slices.SortFunc(all, Entry.Compare)
-		if got, want := merged.Ranked(), all[:min(most, len(all))]; !slices.Equal(got, want) {
+		if got, want := order.Lowest(merged, int64(most)), all[:min(most, len(all))]; !slices.Equal(got, want) {
 			t.Fatalf("the %d lowest are\n%v\nnot\n%v", most, want, got)
 		}
+	}
+	same := Digest{1}
+	if (Entry{Value: same, Label: Digest{2}}).Compare(Entry{Value: same, Label: Digest{3}}) >= 0 {
+		t.Error("of two entries with the same value, the one with the lower label is not ranked first")
 	}
 }
 

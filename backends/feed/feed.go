@@ -16,6 +16,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,10 +137,6 @@ func (r *Reader) Err() error { return r.failed }
 // sealed.
 func (r *Reader) ExportDigest() []byte { return r.sale.sealed.GetExportDigest() }
 
-// Run returns the sale's own log, folded as far as it is read. After the first batch it describes
-// the run that the Reader follows.
-func (r *Reader) Run() *ledger.Sale { return r.sale.fold }
-
 // end ends the Reader. Commits that are already read are still delivered.
 func (r *Reader) end(now clock.Now, err error) {
 	if r.done {
@@ -154,24 +151,15 @@ func (r *Reader) end(now clock.Now, err error) {
 }
 
 // call queues a call to the store.
-func (r *Reader) call(what string, do func(ctx context.Context, logs ledger.Logs) (any, error), took func(now clock.Now, got any)) {
-	type reply struct {
-		got any
-		err error
-	}
+func (r *Reader) call(what string, do func(context.Context, ledger.Logs) ledger.Reply, took func(now clock.Now, got ledger.Reply)) {
 	r.under++
 	r.calls = append(r.calls, calls.Call{
 		Node: calls.Store, What: what, Timeout: callTimeout,
-		Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any {
-			got, err := do(ctx, logs)
-			return reply{got, err}
-		},
+		Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any { return do(ctx, logs) },
 		Took: func(now clock.Now, made any, err error) {
 			r.under--
-			if err == nil {
-				err = made.(reply).err
-			}
-			switch {
+			got, _ := made.(ledger.Reply)
+			switch err = cmp.Or(err, got.Err); {
 			case r.done:
 				return
 			case errors.Is(err, fs.ErrPermission):
@@ -179,7 +167,7 @@ func (r *Reader) call(what string, do func(ctx context.Context, logs ledger.Logs
 			case err != nil:
 				r.broken = err
 			default:
-				took(now, made.(reply).got)
+				took(now, got)
 			}
 			if r.under == 0 && !r.done {
 				r.endRound(now)

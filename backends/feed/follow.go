@@ -66,10 +66,9 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 
 // Payloads adds the payloads of units to events, unless the sale keeps them secret.
 type Payloads struct {
-	logs       ledger.Logs
-	of         *Reader
-	reader     *payload.Reader
-	generation uint64
+	logs   ledger.Logs
+	of     *Reader
+	reader *payload.Reader
 }
 
 // NewPayloads returns a Payloads for the batches of a Reader. It reads payloads from logs.
@@ -79,7 +78,7 @@ func NewPayloads(logs ledger.Logs, of *Reader) *Payloads { return &Payloads{logs
 // payloads are unreadable it reports the error to trouble and waits, but not beyond the end of the
 // sale. After the end the log of units may be deleted, and events carry unit numbers only.
 func (g *Payloads) Add(ctx context.Context, b *Batch, trouble func(error)) error {
-	sale := g.of.Run()
+	sale := g.of.sale.fold
 	newest := sale.Newest()
 	if len(newest.GetUnits()) == 0 || newest.GetSettings().GetSecret() || sale.Sealed() != nil {
 		return nil
@@ -87,10 +86,7 @@ func (g *Payloads) Add(ctx context.Context, b *Batch, trouble func(error)) error
 	if g.reader == nil {
 		g.reader = payload.NewReader(g.logs, sale.UID(), nil)
 	}
-	if g.generation != sale.Generation() {
-		g.generation = sale.Generation()
-		g.reader.Follow(sale.Added())
-	}
+	g.reader.Follow(sale.Added())
 	for i := range b.Events {
 		claim, ok := b.Events[i].Data.(*Claim)
 		if !ok || len(claim.Units) == 0 {

@@ -46,11 +46,7 @@ type shardLog struct {
 
 // request queues the read of a page of a log.
 func (r *Reader) request(log string, from uint64, most int, took func(now clock.Now, got ledger.Reply)) {
-	request := &ledger.Request{Kind: ledger.ReadRequest, Log: log, Slot: from, Max: most}
-	r.call("feed read", func(ctx context.Context, logs ledger.Logs) (any, error) {
-		got := request.Do(ctx, logs)
-		return got, got.Err
-	}, func(now clock.Now, got any) { took(now, got.(ledger.Reply)) })
+	r.call("feed read", (&ledger.Request{Kind: ledger.ReadRequest, Log: log, Slot: from, Max: most}).Do, took)
 }
 
 // readSale queues the read of the next page of the sale's own log.
@@ -272,8 +268,11 @@ func (r *Reader) heads() {
 			names, open = append(names, s.tail.Log()), append(open, s)
 		}
 	}
-	r.call("feed heads", func(ctx context.Context, logs ledger.Logs) (any, error) { return logs.Heads(ctx, names) }, func(now clock.Now, got any) {
-		heads := got.([][]byte)
+	r.call("feed heads", func(ctx context.Context, logs ledger.Logs) (got ledger.Reply) {
+		got.Entries, got.Err = logs.Heads(ctx, names)
+		return got
+	}, func(now clock.Now, got ledger.Reply) {
+		heads := got.Entries
 		if heads[0] == nil {
 			r.retryMissing(now, goneFor, r.gone())
 			return

@@ -339,14 +339,11 @@ func (w *DrawWorld) Close() {
 // reveal reveals the secret and publishes the ranks, so many in a part.
 func (w *DrawWorld) Reveal(beacon []byte, ranks int64, part int) {
 	w.T.Helper()
-	order, lowest := draw.NewOrder(TestUID, draw.Digest(w.Sale.EntriesClosed().GetRoot()), w.link, beacon), draw.NewLowest(ranks)
+	var entries []draw.Entry
 	for i, s := range w.Shards {
-		for _, e := range s.DrawEntries(i) {
-			e.Value = order.Value(e.Label)
-			lowest.Add(e)
-		}
+		entries = append(entries, s.DrawEntries(i)...)
 	}
-	w.Ranked = lowest.Ranked()
+	w.Ranked = draw.NewOrder(TestUID, draw.Digest(w.Sale.EntriesClosed().GetRoot()), w.link, beacon).Lowest(entries, ranks)
 	w.Say(&pb.Op{Op: &pb.Op_Drawn{Drawn: &pb.Drawn{Link: w.link[:], Beacon: beacon, Ranks: int64(len(w.Ranked))}}})
 	for first := 1; first <= len(w.Ranked); first += part {
 		op := NewRanked(int64(first), w.Ranked[:min(len(w.Ranked), first-1+part)])

@@ -206,12 +206,7 @@ func reveal(t testing.TB, logs ledger.Logs, name string, ranks int64) *ledger.Sa
 		trees[i] = tree
 		entries = append(entries, s.DrawEntries(i)...)
 	}
-	order, lowest := draw.NewOrder(saletest.UID, draw.RootOf(trees), saletest.DrawLink, nil), draw.NewLowest(ranks)
-	for _, e := range entries {
-		e.Value = order.Value(e.Label)
-		lowest.Add(e)
-	}
-	ranked := lowest.Ranked()
+	ranked := draw.NewOrder(saletest.UID, draw.RootOf(trees), saletest.DrawLink, nil).Lowest(entries, ranks)
 	saletest.AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: ledger.NewEntriesClosed(trees)}})
 	saletest.AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Drawn{Drawn: &pb.Drawn{Link: saletest.DrawLink[:], Ranks: int64(len(ranked))}}})
 	if len(ranked) > 0 {

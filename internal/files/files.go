@@ -111,15 +111,11 @@ const mostAtOnce = 256 << 10
 
 // Read implements io.Reader.
 func (f *File) Read(p []byte) (int, error) {
-	if f.slow != nil {
-		return 0, f.slow
-	}
 	if n := min(len(p), mostAtOnce); n > len(f.buf) {
 		f.buf = make([]byte, n)
 	}
 	buf := f.buf[:min(len(p), len(f.buf))]
-	n, err := call("read", f.path, func() (int, error) { return f.file.Read(buf) }, nil)
-	f.keep(err)
+	n, err := callOf(f, "read", func() (int, error) { return f.file.Read(buf) })
 	if f.pipe && err == io.EOF {
 		err = &fs.PathError{Op: "read", Path: f.path, Err: ErrNoWriter}
 	}
@@ -128,19 +124,18 @@ func (f *File) Read(p []byte) (int, error) {
 }
 
 // Stat describes the file.
-func (f *File) Stat() (fs.FileInfo, error) {
-	if f.slow != nil {
-		return nil, f.slow
-	}
-	info, err := call("stat", f.path, f.file.Stat, nil)
-	f.keep(err)
-	return info, err
-}
+func (f *File) Stat() (fs.FileInfo, error) { return callOf(f, "stat", f.file.Stat) }
 
-func (f *File) keep(err error) {
+// callOf is call for an open file. After an abandoned call every further one fails.
+func callOf[T any](f *File, op string, do func() (T, error)) (result T, err error) {
+	if f.slow != nil {
+		return result, f.slow
+	}
+	result, err = call(op, f.path, do, nil)
 	if errors.Is(err, ErrSlow) {
 		f.slow = err
 	}
+	return result, err
 }
 
 // Close closes the file. If the system does not answer, the file is closed later.

@@ -162,14 +162,11 @@ func (r *revealing) rank() {
 	sale := r.x.sale
 	drawn := sale.Drawn()
 	order := draw.NewOrder(sale.UID(), draw.Digest(sale.EntriesClosed().GetRoot()), draw.Digest(drawn.GetLink()), drawn.GetBeacon())
-	lowest := draw.NewLowest(drawn.GetRanks())
+	var ranked []draw.Entry
 	for _, entries := range r.entries {
-		for _, e := range entries {
-			e.Value = order.Value(e.Label)
-			lowest.Add(e)
-		}
+		ranked = append(ranked, order.Lowest(entries, drawn.GetRanks())...)
 	}
-	ranked := lowest.Ranked()
+	ranked = order.Lowest(ranked, drawn.GetRanks())
 	r.entries = nil
 	r.x.begin("appending Ranked")
 	for !r.x.sale.Ranked() {

@@ -110,16 +110,11 @@ func (w *world) publish() { w.say(closedOp(w.trees(), nil)) }
 
 // entries are all there are, in their order once they are published.
 func (w *world) entries(beacon []byte) []draw.Entry {
-	root := draw.RootOf(w.trees())
-	order := draw.NewOrder(w.uid, root, raffleLink, beacon)
-	lowest := draw.NewLowest(100)
+	var all []draw.Entry
 	for i, s := range w.shards {
-		for _, e := range s.DrawEntries(i) {
-			e.Value = order.Value(e.Label)
-			lowest.Add(e)
-		}
+		all = append(all, s.DrawEntries(i)...)
 	}
-	return lowest.Ranked()
+	return draw.NewOrder(w.uid, draw.RootOf(w.trees()), raffleLink, beacon).Lowest(all, 100)
 }
 
 func (w *world) drawnOp(beacon []byte, change func(*pb.Drawn)) *pb.Op {

@@ -58,7 +58,6 @@ type userAccounts struct {
 	over     map[string]int64  // units of users when they exceeded the limit
 	unpaid   map[uint32]int64  // claims that were cancelled or have expired, by account
 	requests map[name]struct{} // all but the first request of each user
-	away     map[string]int    // home shards of users who have claims here nevertheless
 }
 
 // claimRecords are the claims of a Book, in the order of the log.
@@ -149,7 +148,7 @@ func newBook(log string, shard, shards int, reducer Reducer) *Book {
 		Tail: ledger.NewTail(log), shard: shard, shards: shards, reducer: reducer,
 		peers: make(exchanges),
 		userAccounts: userAccounts{
-			users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
+			users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}),
 		},
 		claimRecords: claimRecords{
 			scattered: make(map[uint32][]int64), claimHistories: make(map[uint32]claimHistory), owed: make(map[bookPayment]struct{}),

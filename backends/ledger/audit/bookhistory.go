@@ -57,8 +57,9 @@ func (b *Book) enroll(at place, user uint32, op *pb.Claim) (n uint32) {
 	return n
 }
 
-// checkTerm checks that a claim or award is held for the term in force, or sold at once if there is none.
-func (b *Book) checkTerm(what string, c *pb.Commit, op interface {
+// give moves the units of a claim or award to those held for the term in force, or to those sold if
+// there is none.
+func (b *Book) give(what string, c *pb.Commit, n uint32, history *claimHistory, op interface {
 	GetHeldUntilUs() int64
 	GetGraceUs() int64
 }) {
@@ -66,6 +67,13 @@ func (b *Book) checkTerm(what string, c *pb.Commit, op interface {
 	if term := op.GetHeldUntilUs() - c.GetTimeUs(); held != (pay != nil) || held && (term != pay.GetHoldForUs() || op.GetGraceUs() != pay.GetGraceUs()) {
 		b.fault("%s held until %d, for %d us and %d of grace, in a sale whose payment is %v", what, op.GetHeldUntilUs(), term, op.GetGraceUs(), pay)
 	}
+	to := &b.sold
+	history.state, history.since, history.until, history.grace = "sold", c.GetTimeUs(), op.GetHeldUntilUs(), op.GetGraceUs()
+	if held {
+		history.state, to = "held", &b.held
+		b.outcomes.OpenHolds++
+	}
+	b.carry(n, &b.free, to)
 }
 
 // adjacent reports whether units have consecutive numbers.
@@ -183,22 +191,17 @@ func (b *Book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Set
 		if over {
 			b.fault("a hold until %d and %d us of grace is paid at %d", history.until, history.grace, c.GetTimeUs())
 		}
-		history.state, history.paid = "sold", op.GetPayment()
-		b.outcomes.Confirmed++
-		b.carry(n, &b.held, &b.sold)
+		history.paid = op.GetPayment()
+		b.change(n, history, "sold", &b.outcomes.Confirmed, &b.held, &b.sold)
 	case pb.Settle_CANCEL:
-		history.state = "cancelled"
-		b.outcomes.Cancelled++
-		b.carry(n, &b.held, &b.free)
-		b.forget(n)
-		b.unpaid[b.claims.At(n).user]++
+		b.change(n, history, "cancelled", &b.outcomes.Cancelled, &b.held, &b.free)
 	case pb.Settle_EXPIRE:
 		if !over {
 			b.fault("a hold until %d and %d us of grace expires at %d", history.until, history.grace, c.GetTimeUs())
 		}
-		history.state = "expired"
-		b.outcomes.Expired++
-		b.carry(n, &b.held, &b.free)
+		b.change(n, history, "expired", &b.outcomes.Expired, &b.held, &b.free)
+	}
+	if history.state != "sold" {
 		b.forget(n)
 		b.unpaid[b.claims.At(n).user]++
 	}
@@ -206,17 +209,22 @@ func (b *Book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Set
 	b.ended = append(b.ended, endedHold{c.GetTimeUs() - history.since, int64(b.claims.At(n).count)})
 }
 
+// change moves the units of a claim from one set to another, with its state and a number of outcomes.
+func (b *Book) change(n uint32, history *claimHistory, state string, outcome *int64, from, to *ledger.Units) {
+	history.state = state
+	*outcome++
+	b.carry(n, from, to)
+}
+
 func (b *Book) refund(n uint32, history *claimHistory, op *pb.Settle) {
 	if history.state != "sold" {
 		b.fault("a claim that is %s is refunded", history.state)
 	}
-	history.state = "refunded"
-	b.outcomes.Refunded++
 	to := &b.free
 	if op.GetRetire() {
 		to = &b.removed
 	}
-	b.carry(n, &b.sold, to)
+	b.change(n, history, "refunded", &b.outcomes.Refunded, &b.sold, to)
 	b.forget(n)
 }
 
@@ -229,9 +237,8 @@ func (b *Book) resell(n uint32, history *claimHistory, op *pb.Settle) {
 		b.fault("a claim of %d units is resold with %d", claim.count, len(op.GetUnits()))
 	}
 	b.scattered[n] = slices.Clone(op.GetUnits())
-	history.state, history.paid = "sold", op.GetPayment()
-	b.outcomes.Resold++
-	b.carry(n, &b.free, &b.sold)
+	history.paid = op.GetPayment()
+	b.change(n, history, "sold", &b.outcomes.Resold, &b.free, &b.sold)
 	has := b.accounts.At(claim.user)
 	has.units += int64(len(op.GetUnits()))
 	b.unpaid[claim.user]--

@@ -43,16 +43,9 @@ func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settl
 	if b.entries == nil || len(op.GetUnits()) != 1 {
 		b.fault("an award of %d units, with the entries closed: %v", len(op.GetUnits()), b.entries != nil)
 	}
-	b.checkTerm("an award", c, op)
 	claim.count = uint32(len(op.GetUnits()))
 	b.scattered[n] = slices.Clone(op.GetUnits())
-	history.state, history.since, history.until, history.grace = "sold", c.GetTimeUs(), op.GetHeldUntilUs(), op.GetGraceUs()
-	to := &b.sold
-	if history.until != 0 {
-		history.state, to = "held", &b.held
-		b.outcomes.OpenHolds++
-	}
-	b.carry(n, &b.free, to)
+	b.give("an award", c, n, history, op)
 	b.accounts.At(claim.user).units += int64(claim.count)
 }
 

@@ -62,6 +62,9 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	if !known {
 		n = b.accounts.Add(account{first: id[0]})
 		b.users[user] = n
+		if home := spec.HomeShard(op.GetUser(), b.shards); home != b.shard {
+			b.fault("user %q has claims on shard %d, the home shard is %d", op.GetUser(), b.shard, home)
+		}
 	} else if b.accounts.At(n).first == id[0] {
 		return // repeated: counts once
 	} else {
@@ -69,9 +72,6 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 			return
 		}
 		b.requests[id] = struct{}{}
-	}
-	if home := spec.HomeShard(op.GetUser(), b.shards); home != b.shard {
-		b.away[op.GetUser()] = home
 	}
 	if op.GetFill() != b.fill {
 		b.fault("a claim of fill %d at fill %d", op.GetFill(), b.fill)
@@ -96,14 +96,10 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	if len(op.GetUnits()) == 0 {
 		b.fault("a claim of nothing")
 	}
-	b.checkTerm("a claim", c, op)
-	to := &b.sold
-	if op.GetHeldUntilUs() != 0 {
-		to = &b.held
-		b.claimHistories[claim] = claimHistory{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
-		b.outcomes.OpenHolds++
+	var history claimHistory
+	if b.give("a claim", c, claim, &history, op); history.until != 0 {
+		b.claimHistories[claim] = history
 	}
-	b.carry(claim, &b.free, to)
 }
 
 // part checks a claim of fewer units than were asked for: none that the user might have had is

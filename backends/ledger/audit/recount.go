@@ -79,9 +79,6 @@ func (r *Recount) compare(b *Book) {
 	for _, what := range b.faults {
 		r.Problem("shard %d: %s", b.shard, what)
 	}
-	for user, home := range b.away {
-		r.Problem("user %q has claims on shard %d, the home shard is %d", user, b.shard, home)
-	}
 	for user, units := range b.over {
 		r.Problem("shard %d: user %q had %s, more than the limit", b.shard, user, spec.Count(units, "unit"))
 	}
@@ -266,12 +263,7 @@ func newHoldTimes(all []endedHold) *HoldTimes {
 	}
 	at := func(percent int64) float64 {
 		left := (units*percent + 99) / 100
-		for _, h := range all {
-			if left -= h.units; left <= 0 {
-				return seconds(h.us)
-			}
-		}
-		return seconds(all[len(all)-1].us)
+		return seconds(all[slices.IndexFunc(all, func(h endedHold) bool { left -= h.units; return left <= 0 })].us)
 	}
 	return &HoldTimes{
 		Holds: int64(len(all)), UnitSeconds: seconds(sum),

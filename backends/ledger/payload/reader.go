@@ -65,7 +65,7 @@ func NewReader(logs ledger.Logs, uid string, key *units.Key) *Reader {
 // then on.
 func NewReaderOf(logs ledger.Logs, log *Log, key *units.Key) *Reader {
 	return &Reader{
-		logs: logs, key: key, fold: log, kept: make(map[uint64]*keptSlot),
+		logs: logs, key: key, fold: log, kept: make(map[uint64]*keptSlot), numbers: make(map[string]int64),
 		reading: semaphore.NewWeighted(1), indexing: semaphore.NewWeighted(1),
 	}
 }
@@ -357,9 +357,6 @@ func (r *Reader) index(ctx context.Context) error {
 	return r.EachUnit(ctx, from, func(number int64, u units.Unit) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.numbers == nil {
-			r.numbers = make(map[string]int64)
-		}
 		r.numbers[strings.Clone(u.Name)] = number
 		r.next = number + 1
 		return nil
