@@ -67,7 +67,7 @@ const unitsOverload = "purchases_units"
 
 // unitsFunction is history.units(), which CEL's own functions cannot express.
 var unitsFunction = cel.Function("units", cel.MemberOverload(unitsOverload,
-	[]*cel.Type{types.NewListType(purchaseObject)}, types.IntType, cel.UnaryBinding(sumUnits)))
+	[]*cel.Type{historyType}, types.IntType, cel.UnaryBinding(sumUnits)))
 
 func sumUnits(list ref.Val) ref.Val {
 	var sum int64

@@ -46,7 +46,7 @@ func OpenFile(path string, s *Schema) (*File, error) {
 		return nil, fileError(path, err)
 	}
 	defer f.Close()
-	r := &fileReader{path: path, table: newTable(s)}
+	r := &fileReader{path: path, table: newTable(s), values: make([]Value, len(s.attributes))}
 	digest := sha256.New()
 	from := bufio.NewReaderSize(io.TeeReader(f, digest), 1<<20)
 	switch strings.ToLower(filepath.Ext(path)) {
@@ -58,7 +58,7 @@ func OpenFile(path string, s *Schema) (*File, error) {
 		return nil, &spec.Problem{File: path, Message: "the file name does not show the format",
 			Remedy: "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errEnough) && !errors.Is(err, csvfile.ErrBroken) {
 		return nil, fileError(path, err)
 	}
 	if err := spec.Join(r.problems); err != nil {
@@ -139,58 +139,31 @@ func (r *fileReader) user(line, column int, id string) error {
 	return nil
 }
 
-// done maps the end of reading to nil.
-func done(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
-
 // csv reads CSV with a header.
 func (r *fileReader) csv(from io.Reader) error {
 	lines, err := csvfile.New(from, fieldID+" among them", r.refuse)
 	if err != nil {
-		return csvDone(err)
+		return err
 	}
-	columns, id, err := r.header(lines)
+	id, err := lines.Column(fieldID)
+	columns := make([]int, len(r.values))
+	for i, a := range r.table.schema.attributes {
+		if err == nil {
+			columns[i], err = lines.Column(a.Name)
+		}
+	}
 	if err != nil || len(r.problems) > 0 {
-		return csvDone(err)
+		return err
 	}
-	r.values = make([]Value, len(r.table.schema.attributes))
 	for {
 		record, err := lines.Record()
 		if err == nil {
 			err = r.csvUser(record, columns, id, lines)
 		}
 		if err != nil {
-			return csvDone(err)
+			return err
 		}
 	}
-}
-
-// csvDone maps the end of reading to nil. A line that is not CSV ends the reading, too, since the
-// lines after it are unreliable.
-func csvDone(err error) error {
-	if errors.Is(err, csvfile.ErrBroken) {
-		return nil
-	}
-	return done(err)
-}
-
-// header returns the column of each attribute, and that of the id.
-func (r *fileReader) header(lines *csvfile.Reader) (columns []int, id int, err error) {
-	if id, err = lines.Column(fieldID); err != nil {
-		return nil, 0, err
-	}
-	for _, a := range r.table.schema.attributes {
-		column, err := lines.Column(a.Name)
-		if err != nil {
-			return nil, 0, err
-		}
-		columns = append(columns, column)
-	}
-	return columns, id, nil
 }
 
 func (r *fileReader) csvUser(record []string, columns []int, id int, lines *csvfile.Reader) error {
@@ -214,14 +187,13 @@ func remedyFor(a spec.Attribute) string {
 // ndjson reads one JSON object per line.
 func (r *fileReader) ndjson(from *bufio.Reader) error {
 	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
-		return done(r.refuse(1, 1, "Write one user per line; without users write an empty line.", "the file is empty"))
+		return r.refuse(1, 1, "Write one user per line; without users write an empty line.", "the file is empty")
 	}
 	if mark, _ := from.Peek(3); string(mark) == "\ufeff" {
 		_, _ = from.Discard(3)
 	}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFileLine)
-	r.values = make([]Value, len(r.table.schema.attributes))
 	n := 0
 	for lines.Scan() {
 		n++
@@ -230,11 +202,11 @@ func (r *fileReader) ndjson(from *bufio.Reader) error {
 			continue
 		}
 		if err := r.ndjsonUser(n, line); err != nil {
-			return done(err)
+			return err
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return done(r.refuse(n+1, 1, "Write one user a line.", "the line has more than %d bytes", maxFileLine))
+		return r.refuse(n+1, 1, "Write one user a line.", "the line has more than %d bytes", maxFileLine)
 	}
 	return lines.Err()
 }
