@@ -45,7 +45,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	s.lack = h.Declare
 	s.serve = func(e hosted) {
 		p := httpd.Payments{
-			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.Env, Logger: s.HTTP.Log}),
+			Checker: payments.NewChecker(e, s.Env, s.HTTP.Log),
 			Webhook: payments.NewWebhook(e, s.Env, s.HTTP.Log),
 		}
 		collectors := append(e.Collectors(), p.Checker.Collectors()...)
