@@ -129,7 +129,7 @@ func (b Build) metric() prometheus.Collector {
 
 // url returns the URL of a listener.
 func (s *Server) url(l net.Listener) string {
-	if s.HTTP.Certificates.Server() {
+	if s.HTTP.Certificates.Leaf() != nil {
 		return "https://" + Reached(l)
 	}
 	return "http://" + Reached(l)
@@ -138,12 +138,13 @@ func (s *Server) url(l net.Listener) string {
 // named warns of a certificate that is not valid for the address published to other processes:
 // they reject it.
 func (s *Server) named() {
-	if !s.HTTP.Certificates.Server() {
+	leaf := s.HTTP.Certificates.Leaf()
+	if leaf == nil {
 		return
 	}
 	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.HTTP.Address, "https://"))
 	if err == nil {
-		err = s.HTTP.Certificates.Names(host)
+		err = leaf.VerifyHostname(host)
 	}
 	if err != nil {
 		s.HTTP.Log.Warn("the certificate does not name the advertised host of this process, so other processes will refuse it",

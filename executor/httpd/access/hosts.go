@@ -91,11 +91,10 @@ var ErrExposed = errors.New("listening beyond loopback needs a token")
 // CheckListen returns an error if serve must not listen at an address. An address that other
 // machines can reach requires tokens or the flag --insecure.
 func CheckListen(addr string, hasToken, insecure bool) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return fmt.Errorf("listen address %q: %w; write host:port, like 127.0.0.1:8080", addr, err)
 	}
-	if hasToken || insecure || !reachable(host) {
+	if hasToken || insecure || !Reachable(addr) {
 		return nil
 	}
 	return fmt.Errorf("%w: other machines can reach %s; listen on 127.0.0.1 or [::1], "+
@@ -106,10 +105,6 @@ func CheckListen(addr string, hasToken, insecure bool) error {
 // counts as reachable, since what it resolves to may change.
 func Reachable(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && reachable(host)
-}
-
-func reachable(host string) bool {
 	ip := net.ParseIP(host)
-	return host != "localhost" && (ip == nil || !ip.IsLoopback())
+	return err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
