@@ -62,11 +62,8 @@ func (s *Set) explainRule(in *Input, i int) RuleResult {
 	defer s.release(e)
 	e.counts = true
 	r := &s.rules[i]
-	f, ok := e.apply(i)
-	if ok {
-		f = Finding{Rule: r.Name, Index: i}
-	}
-	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: f, Cost: e.spent, WorstCost: r.require.worst}
+	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: e.apply(i), WorstCost: r.require.worst}
+	result.Cost = e.spent
 	result.Values = e.named(r.require)
 	return result
 }
