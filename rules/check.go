@@ -86,7 +86,7 @@ func (c *compiler) names(x *expression, checked *cel.Ast) {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), func(ast.NavigableExpr) bool { return true }) {
 		switch e.Kind() {
 		case ast.IdentKind:
-			if name := e.AsIdent(); e.Type().Kind() == types.TimestampKind && name == nowName || isHistory(e) {
+			if name := e.AsIdent(); name == nowName && e.Type().IsExactType(types.TimestampType) || name == historyName && e.Type().IsExactType(historyType) {
 				x.reads = append(x.reads, name)
 			}
 		case ast.SelectKind:
@@ -106,9 +106,4 @@ func (c *compiler) names(x *expression, checked *cel.Ast) {
 	x.reads = slices.Compact(x.reads)
 	slices.Sort(x.uses)
 	x.uses = slices.Compact(x.uses)
-}
-
-func isHistory(e ast.NavigableExpr) bool {
-	t := e.Type()
-	return e.AsIdent() == historyName && t.Kind() == types.ListKind && t.Parameters()[0].TypeName() == purchaseType
 }

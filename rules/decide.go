@@ -68,9 +68,8 @@ func (s *Set) Decide(in *Input) Verdict {
 		if r.Enforce == spec.EnforceDeny && !v.Allowed() {
 			continue
 		}
-		f, ok := e.apply(i)
-		switch {
-		case ok:
+		switch f := e.apply(i); {
+		case f.Reason == Satisfied:
 		case r.Enforce == spec.EnforceAudit:
 			v.Audits = append(v.Audits, f)
 		default:
@@ -93,36 +92,32 @@ func (s *Set) release(e *evaluation) {
 	s.pool.Put(e)
 }
 
-// apply evaluates a rule and reports whether it is satisfied.
-func (e *evaluation) apply(i int) (Finding, bool) {
+// apply evaluates a rule.
+func (e *evaluation) apply(i int) Finding {
 	r := &e.set.rules[i]
-	f := Finding{Rule: r.Name, Index: i, Message: r.refusal}
+	f := Finding{Rule: r.Name, Index: i}
 	var val ref.Val
-	if val, f.Reason, f.Detail = e.value(r.require); f.Reason != Satisfied {
-		return f, false
+	if val, f.Reason, f.Detail = e.value(r.require); val == types.True {
+		return f
 	}
-	if val == types.True {
-		return Finding{}, true
+	f.Message = r.refusal
+	if f.Reason != Satisfied {
+		return f
 	}
 	f.Reason = Denied
-	if r.message != nil {
-		f.setMessage(e, r.message)
+	if r.message == nil {
+		return f
 	}
-	return f, false
-}
-
-// setMessage evaluates the message for the buyer.
-func (f *Finding) setMessage(e *evaluation, message *expression) {
-	val, err := e.evaluate(message)
-	if err == nil {
-		text := oneLine(string(val.(types.String)))
-		if text != "" {
-			f.Message = text
-			return
-		}
-		err = errors.New("the text is empty")
+	val, err := e.evaluate(r.message)
+	switch message, _ := val.(types.String); {
+	case err != nil:
+		f.Detail = "messageExpression: " + err.Error()
+	case oneLine(string(message)) == "":
+		f.Detail = "messageExpression: the text is empty"
+	default:
+		f.Message = oneLine(string(message))
 	}
-	f.Detail = "messageExpression: " + err.Error()
+	return f
 }
 
 // value evaluates the expression of a rule or a priority. The reason is Satisfied if it has a value, and

@@ -212,7 +212,7 @@ func TestVariables(t *testing.T) {
 	e := s.evaluation(in)
 	defer s.release(e)
 	for i := range s.rules {
-		if f, ok := e.apply(i); !ok {
+		if f := e.apply(i); f.Reason != Satisfied {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -220,7 +220,7 @@ func TestVariables(t *testing.T) {
 		t.Errorf("%+v", e.variables)
 	}
 	once := e.spent
-	if _, ok := e.apply(0); !ok || e.spent > once+5 {
+	if f := e.apply(0); f.Reason != Satisfied || e.spent > once+5 {
 		t.Errorf("evaluating a rule again costs %d after %d", e.spent, once)
 	}
 	in.User = mustNew(t, shopper, "ada", nil, nil, nil, nil, nil, listOf([]string{strings.Repeat("x", MaxText)}))

@@ -52,7 +52,10 @@ var ruleOptions = []cel.EnvOption{
 func programOptions(limit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
 		evalOptions,
-		cel.CostTracking(callCosts{}),
+		cel.CostTracking(nil),
+		cel.CostTrackerOptions(cost.OverloadTracker(unitsOverload, func(args []ref.Val, _ ref.Val) *uint64 {
+			return new(1 + cost.ActualSize(args[0]))
+		})),
 		cel.CostLimit(limit),
 	}
 }
@@ -64,7 +67,7 @@ const unitsOverload = "purchases_units"
 
 // unitsFunction is history.units(), which CEL's own functions cannot express.
 var unitsFunction = cel.Function("units", cel.MemberOverload(unitsOverload,
-	[]*cel.Type{types.NewListType(purchaseObject)}, types.IntType, cel.UnaryBinding(sumUnits)))
+	[]*cel.Type{historyType}, types.IntType, cel.UnaryBinding(sumUnits)))
 
 func sumUnits(list ref.Val) ref.Val {
 	var sum int64
@@ -84,34 +87,6 @@ func sumUnits(list ref.Val) ref.Val {
 func estimateUnits(e cost.Estimator, target *cost.AstNode, _ []cost.AstNode) *cost.CallEstimate {
 	size := cost.EstimateSize(e, *target)
 	return cost.NewCallEstimate(size.AsCost().Add(cost.FixedCostEstimate(1)), nil)
-}
-
-// callCosts returns the costs of functions that CEL does not know. A cost.OverloadTracker would
-// make a map lookup at each call. It also returns the costs of calls with numbers, times and bools,
-// which CEL would look up and allocate.
-type callCosts struct{}
-
-// callCost is the cost of a call whose time does not depend on its arguments.
-var callCost uint64 = 1
-
-// CallCost implements cost.ActualCostEstimator.
-func (callCosts) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
-	switch {
-	case len(args) == 2 && fixedSize(args[0]) && fixedSize(args[1]):
-		return &callCost
-	case overload == unitsOverload:
-		n := 1 + cost.ActualSize(args[0])
-		return &n
-	}
-	return nil
-}
-
-func fixedSize(v ref.Val) bool {
-	switch v.(type) {
-	case types.Int, types.Double, types.Bool, types.Timestamp, types.Duration:
-		return true
-	}
-	return false
 }
 
 // sizes provides the maximum sizes of values to CEL. It answers only for variables of rules, which

@@ -48,42 +48,29 @@ type NamedValue struct {
 // uses it.
 func (s *Set) Explain(in *Input) Explanation {
 	x := Explanation{Verdict: s.Decide(in)}
-	for i := range s.rules {
-		x.Rules = append(x.Rules, s.explainRule(in, i))
-	}
-	if s.priority != nil {
-		x.Priority = s.explainPriority(in)
-	}
-	return x
-}
-
-func (s *Set) explainRule(in *Input, i int) RuleResult {
 	e := s.evaluation(in)
 	defer s.release(e)
 	e.counts = true
-	r := &s.rules[i]
-	f, ok := e.apply(i)
-	if ok {
-		f = Finding{Rule: r.Name, Index: i}
+	for i, r := range s.rules {
+		e.reset(s, in)
+		result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: e.apply(i), WorstCost: r.require.worst}
+		result.Cost = e.spent
+		result.Values = e.named(r.require)
+		x.Rules = append(x.Rules, result)
 	}
-	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: f, Cost: e.spent, WorstCost: r.require.worst}
-	result.Values = e.named(r.require)
-	return result
-}
-
-func (s *Set) explainPriority(in *Input) *PriorityResult {
-	e := s.evaluation(in)
-	defer s.release(e)
-	e.counts = true
-	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.priority.worst}
+	if s.priority == nil {
+		return x
+	}
+	e.reset(s, in)
+	x.Priority = &PriorityResult{Expression: s.priority.text, WorstCost: s.priority.worst}
 	if val, failed := e.priority(); failed != nil {
-		p.Err = failed
+		x.Priority.Err = failed
 	} else {
-		p.Value = Show(val)
+		x.Priority.Value = Show(val)
 	}
-	p.Cost = e.spent
-	p.Values = e.named(s.priority)
-	return p
+	x.Priority.Cost = e.spent
+	x.Priority.Values = e.named(s.priority)
+	return x
 }
 
 // named returns the values of all names that an expression reads directly or through variables, and

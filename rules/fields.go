@@ -27,7 +27,10 @@ const (
 // purchaseType is the name of the CEL type of an element of history. No expression can write it.
 const purchaseType = "a purchase"
 
-var purchaseObject = types.NewObjectType(purchaseType)
+var (
+	purchaseObject = types.NewObjectType(purchaseType)
+	historyType    = types.NewListType(purchaseObject)
+)
 
 // field is a field of an object that expressions can read. get receives the *evaluation, or the
 // *purchase for a field of a purchase. It returns nil if there is no value.
@@ -71,7 +74,7 @@ func newProvider(s *Schema, history bool) *provider {
 		object(userName), object(claimName), object(saleName), decls.NewVariable(nowName, types.TimestampType), object(variablesName),
 	}
 	if history {
-		names = append(names, decls.NewVariable(historyName, types.NewListType(purchaseObject)))
+		names = append(names, decls.NewVariable(historyName, historyType))
 	}
 	return &provider{types.NewEmptyRegistry(), names, map[string][]field{
 		userName: user, claimName: claimFields, saleName: saleFields, purchaseType: purchaseFields, variablesName: nil,

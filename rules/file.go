@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,8 +25,67 @@ import (
 	"salectl/spec"
 )
 
-// File is a Users that reads a file once and keeps it in memory.
-type File struct{ table *table }
+// File is a Users that reads a file once and keeps it in memory, without pointers to the users, so that the
+// garbage collector has nothing to trace: one byte slice holds all records, and a map their places. A
+// record is the id and the values, as appendText and canonical write them.
+type File struct {
+	schema *Schema
+	seed   maphash.Seed      // random in each process, so that ids cannot be chosen to collide
+	places map[uint64]uint32 // by hash of the id; that of an id with the hash of another is the next free one
+	bytes  []byte
+}
+
+func newFile(s *Schema) *File {
+	return &File{schema: s, seed: maphash.MakeSeed(), places: map[uint64]uint32{}}
+}
+
+// maxRecords is the maximum size of records that 32-bit places can address.
+const maxRecords = math.MaxUint32 - 1
+
+// full reports whether another record might not fit.
+func (f *File) full() bool {
+	return len(f.bytes) > maxRecords-(2*MaxText+spec.MaxAttributes*(MaxList+1)*(MaxText+2))
+}
+
+// find returns the encoded values of a user, or the free hash for it.
+func (f *File) find(id string) (values []byte, free uint64, ok bool) {
+	for hash := maphash.String(f.seed, id); ; hash++ {
+		at, ok := f.places[hash]
+		if !ok {
+			return nil, hash, false
+		}
+		if known, values := readText(f.bytes[at:]); string(known) == id {
+			return values, 0, true
+		}
+	}
+}
+
+// add adds a user. It reports false if the user exists already.
+func (f *File) add(id string, values []Value) bool {
+	_, free, ok := f.find(id)
+	if ok {
+		return false
+	}
+	f.places[free] = uint32(len(f.bytes))
+	f.bytes = appendText(f.bytes, id)
+	for _, v := range values {
+		f.bytes = canonical(f.bytes, v)
+	}
+	return true
+}
+
+// get returns a user's attributes, or Unknown if there is no such user.
+func (f *File) get(id string) Attributes {
+	b, _, ok := f.find(id)
+	if !ok {
+		return f.schema.Unknown(id)
+	}
+	values := make([]Value, len(f.schema.attributes))
+	for i, a := range f.schema.attributes {
+		values[i], b = readValue(a.Type, b)
+	}
+	return f.schema.Known(id, values)
+}
 
 // maxFileProblems is the maximum number of reported problems of a file.
 const maxFileProblems = 20
@@ -46,7 +107,7 @@ func OpenFile(path string, s *Schema) (*File, error) {
 		return nil, fileError(path, err)
 	}
 	defer f.Close()
-	r := &fileReader{path: path, table: newTable(s)}
+	r := &fileReader{path: path, file: newFile(s), values: make([]Value, len(s.attributes))}
 	digest := sha256.New()
 	from := bufio.NewReaderSize(io.TeeReader(f, digest), 1<<20)
 	switch strings.ToLower(filepath.Ext(path)) {
@@ -58,7 +119,7 @@ func OpenFile(path string, s *Schema) (*File, error) {
 		return nil, &spec.Problem{File: path, Message: "the file name does not show the format",
 			Remedy: "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errEnough) && !errors.Is(err, csvfile.ErrBroken) {
 		return nil, fileError(path, err)
 	}
 	if err := spec.Join(r.problems); err != nil {
@@ -67,8 +128,8 @@ func OpenFile(path string, s *Schema) (*File, error) {
 	if err := checkManifest(path, digest.Sum(nil)); err != nil {
 		return nil, fileError(path, err)
 	}
-	r.table.bytes = slices.Clip(r.table.bytes)
-	return &File{r.table}, nil
+	r.file.bytes = slices.Clip(r.file.bytes)
+	return r.file, nil
 }
 
 func fileError(path string, err error) error {
@@ -81,10 +142,10 @@ func fileError(path string, err error) error {
 
 // IDs returns the ids of the users, in the order of the file.
 func (f *File) IDs() []string {
-	places := slices.Sorted(maps.Values(f.table.places))
+	places := slices.Sorted(maps.Values(f.places))
 	ids := make([]string, len(places))
 	for i, at := range places {
-		id, _ := readText(f.table.bytes[at:])
+		id, _ := readText(f.bytes[at:])
 		ids[i] = string(id)
 	}
 	return ids
@@ -94,18 +155,18 @@ func (f *File) IDs() []string {
 func (f *File) Lookup(_ context.Context, ids []string) ([]Attributes, error) {
 	all := make([]Attributes, len(ids))
 	for i, id := range ids {
-		all[i] = f.table.get(id)
+		all[i] = f.get(id)
 	}
 	return all, nil
 }
 
 // Fresh returns a user without a read.
-func (f *File) Fresh(id string) (Attributes, bool) { return f.table.get(id), true }
+func (f *File) Fresh(id string) (Attributes, bool) { return f.get(id), true }
 
-// fileReader reads the users of one file into a table.
+// fileReader reads the users of one file.
 type fileReader struct {
 	path     string
-	table    *table
+	file     *File
 	problems []error
 	values   []Value // of the user being read
 }
@@ -130,71 +191,44 @@ func (r *fileReader) user(line, column int, id string) error {
 	if err := api.CheckUser(id); err != nil {
 		return r.refuse(line, column, "Correct it.", "the user id %s: %s", quoted(id), strings.TrimPrefix(err.Error(), "user: "))
 	}
-	if r.table.full() {
-		return r.refuse(line, column, "Keep so many users in a database.", "the users need more than %d bytes of memory", maxTable)
+	if r.file.full() {
+		return r.refuse(line, column, "Keep so many users in a database.", "the users need more than %d bytes of memory", maxRecords)
 	}
-	if !r.table.add(id, r.values) {
+	if !r.file.add(id, r.values) {
 		return r.refuse(line, column, "Keep one of the lines.", "the user %s is in the file twice", quoted(id))
 	}
 	return nil
-}
-
-// done maps the end of reading to nil.
-func done(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // csv reads CSV with a header.
 func (r *fileReader) csv(from io.Reader) error {
 	lines, err := csvfile.New(from, fieldID+" among them", r.refuse)
 	if err != nil {
-		return csvDone(err)
+		return err
 	}
-	columns, id, err := r.header(lines)
+	id, err := lines.Column(fieldID)
+	columns := make([]int, len(r.values))
+	for i, a := range r.file.schema.attributes {
+		if err == nil {
+			columns[i], err = lines.Column(a.Name)
+		}
+	}
 	if err != nil || len(r.problems) > 0 {
-		return csvDone(err)
+		return err
 	}
-	r.values = make([]Value, len(r.table.schema.attributes))
 	for {
 		record, err := lines.Record()
 		if err == nil {
 			err = r.csvUser(record, columns, id, lines)
 		}
 		if err != nil {
-			return csvDone(err)
+			return err
 		}
 	}
-}
-
-// csvDone maps the end of reading to nil. A line that is not CSV ends the reading, too, since the
-// lines after it are unreliable.
-func csvDone(err error) error {
-	if errors.Is(err, csvfile.ErrBroken) {
-		return nil
-	}
-	return done(err)
-}
-
-// header returns the column of each attribute, and that of the id.
-func (r *fileReader) header(lines *csvfile.Reader) (columns []int, id int, err error) {
-	if id, err = lines.Column(fieldID); err != nil {
-		return nil, 0, err
-	}
-	for _, a := range r.table.schema.attributes {
-		column, err := lines.Column(a.Name)
-		if err != nil {
-			return nil, 0, err
-		}
-		columns = append(columns, column)
-	}
-	return columns, id, nil
 }
 
 func (r *fileReader) csvUser(record []string, columns []int, id int, lines *csvfile.Reader) error {
-	for i, a := range r.table.schema.attributes {
+	for i, a := range r.file.schema.attributes {
 		v, err := ParseValue(a.Type, record[columns[i]])
 		if err != nil {
 			line, at := lines.At(columns[i])
@@ -214,14 +248,13 @@ func remedyFor(a spec.Attribute) string {
 // ndjson reads one JSON object per line.
 func (r *fileReader) ndjson(from *bufio.Reader) error {
 	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
-		return done(r.refuse(1, 1, "Write one user per line; without users write an empty line.", "the file is empty"))
+		return r.refuse(1, 1, "Write one user per line; without users write an empty line.", "the file is empty")
 	}
 	if mark, _ := from.Peek(3); string(mark) == "\ufeff" {
 		_, _ = from.Discard(3)
 	}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFileLine)
-	r.values = make([]Value, len(r.table.schema.attributes))
 	n := 0
 	for lines.Scan() {
 		n++
@@ -230,11 +263,11 @@ func (r *fileReader) ndjson(from *bufio.Reader) error {
 			continue
 		}
 		if err := r.ndjsonUser(n, line); err != nil {
-			return done(err)
+			return err
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return done(r.refuse(n+1, 1, "Write one user a line.", "the line has more than %d bytes", maxFileLine))
+		return r.refuse(n+1, 1, "Write one user a line.", "the line has more than %d bytes", maxFileLine)
 	}
 	return lines.Err()
 }
@@ -257,7 +290,7 @@ func (r *fileReader) ndjsonUser(n int, line []byte) error {
 		return r.refuse(n, 1, `Write one object a line, such as {"id": "ada"}.`, "this is no JSON object")
 	}
 	at := func(name string) int { return 1 + max(0, bytes.Index(line, strconv.AppendQuote(nil, name))) }
-	for i, a := range r.table.schema.attributes {
+	for i, a := range r.file.schema.attributes {
 		if r.values[i], err = jsonValue(a.Type, fields[a.Name]); err != nil {
 			return r.refuse(n, at(a.Name), remedyFor(a), "%s: %s", a.Name, err)
 		}

@@ -53,8 +53,8 @@ func TestOpenFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := f.Lookup(t.Context(), []string{"eve", "zoe", "bob", "ada"})
-		if err != nil || len(f.table.places) != 3 {
-			t.Fatal(len(f.table.places), err)
+		if err != nil || len(f.places) != 3 {
+			t.Fatal(len(f.places), err)
 		}
 		for i := range want {
 			if got[i].Digest() != want[i].Digest() || got[i].Known() != want[i].Known() {
@@ -69,7 +69,7 @@ func TestOpenFile(t *testing.T) {
 func TestOpenFileManifest(t *testing.T) {
 	const digest = "2ab0dd47f7c40a1f5a1cbb1bfd1b1f5b6c0f3ff93e1d9d1df5e0ba9ba22ee5f9"
 	path := write(t, "users.ndjson", "\n")
-	if f, err := OpenFile(path, shopper); err != nil || len(f.table.places) != 0 {
+	if f, err := OpenFile(path, shopper); err != nil || len(f.places) != 0 {
 		t.Errorf("without users: %v, %v", f, err)
 	}
 	for manifest, want := range map[string]string{
@@ -209,7 +209,7 @@ missing.csv: there is no such file of users
 
 // All users are found, however many slots of the table were taken when they came.
 func TestManyUsers(t *testing.T) {
-	table := newTable(levels)
+	table := newFile(levels)
 	const users = 10_000
 	for i := range users {
 		if !table.add(fmt.Sprint("u", i), []Value{types.Int(int64(i))}) || table.add("u0", make([]Value, 1)) {
@@ -256,8 +256,8 @@ func TestAFileIsCompact(t *testing.T) {
 		t.Errorf("%.1f bytes a user", each)
 	}
 	got, _ := f.Lookup(t.Context(), []string{"user-0099999", "user-0000000", "user-0100000"})
-	if !got[0].Known() || Show(got[0].Value("level")) != "9" || !got[1].Known() || got[2].Known() || len(f.table.places) != users {
-		t.Errorf("%v, %d users", got, len(f.table.places))
+	if !got[0].Known() || Show(got[0].Value("level")) != "9" || !got[1].Known() || got[2].Known() || len(f.places) != users {
+		t.Errorf("%v, %d users", got, len(f.places))
 	}
 	runtime.KeepAlive(f)
 }

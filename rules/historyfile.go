@@ -171,33 +171,21 @@ func (h *HistoryFiles) History(_ context.Context, ids []string) ([][]Purchase, e
 	return all, nil
 }
 
-// exportHeader holds the fields of an export's first line that a history needs.
+// exportHeader holds the fields of an export's first line that a history needs. Their names in JSON
+// differ by case only.
 type exportHeader struct {
-	Format int      `json:"format"`
-	Kind   string   `json:"kind"`
-	Sale   string   `json:"sale"`
-	UID    string   `json:"uid"`
-	Roots  []string `json:"roots"`
-	Counts struct {
-		Slots  int64 `json:"slots"`
-		Claims int64 `json:"claims"`
-		Sold   int64 `json:"sold"`
-	} `json:"counts"`
-	SaleLog  exportLog `json:"saleLog"`
-	UnitsLog exportLog `json:"unitsLog"`
+	Format            int
+	Kind, Sale, UID   string
+	Roots             []string
+	Counts            struct{ Slots, Claims, Sold int64 }
+	SaleLog, UnitsLog struct{ Slots int64 }
 }
 
-type exportLog struct {
-	Slots int64 `json:"slots"`
-}
-
-// exportClaim holds the fields of a claim's line that a history needs.
+// exportClaim holds the fields of a claim's line that a history needs, named in the same way.
 type exportClaim struct {
-	Claim string    `json:"claim"`
-	User  string    `json:"user"`
-	Units []int64   `json:"units"`
-	State string    `json:"state"`
-	At    time.Time `json:"at"`
+	Claim, User, State string
+	Units              []int64
+	At                 time.Time
 }
 
 // Supported values of the header of an export.

@@ -92,7 +92,7 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 
 // serve starts to serve a sale.
 func (r *run) serve(e *hosted) {
-	checker := payments.NewChecker(payments.Config{Sale: e, Env: r.Env, Logger: r.HTTP.Log})
+	checker := payments.NewChecker(e, r.Env, r.HTTP.Log)
 	collectors := append(e.Collectors(), checker.Collectors()...)
 	r.registry.MustRegister(collectors...)
 	owning, disown := context.WithCancel(r.owning)
@@ -130,7 +130,7 @@ func (b Build) metric() prometheus.Collector {
 
 // url returns the URL of a listener.
 func (s *Server) url(l net.Listener) string {
-	if s.HTTP.Certificates.Server() {
+	if s.HTTP.Certificates.Leaf() != nil {
 		return "https://" + Reached(l)
 	}
 	return "http://" + Reached(l)
@@ -139,12 +139,13 @@ func (s *Server) url(l net.Listener) string {
 // checkName warns of a certificate that is not valid for the address published to other processes:
 // they reject it.
 func (s *Server) checkName() {
-	if !s.HTTP.Certificates.Server() {
+	leaf := s.HTTP.Certificates.Leaf()
+	if leaf == nil {
 		return
 	}
 	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.HTTP.Address, "https://"))
 	if err == nil {
-		err = s.HTTP.Certificates.Names(host)
+		err = leaf.VerifyHostname(host)
 	}
 	if err != nil {
 		s.HTTP.Log.Warn("the certificate does not name the advertised host of this process, so other processes will refuse it",

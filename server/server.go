@@ -132,7 +132,7 @@ func (s *Server) prepare(ctx context.Context, sale spec.Sale) (*hosted, error) {
 		Users: UsersOf(sale), Clock: clock.System(), Logger: s.HTTP.Log,
 		Dial: peers.Dialer(peers.Config{
 			Sale: sale.Name, Token: s.HTTP.Tokens.Shown, TLS: s.HTTP.Certificates.Client,
-			Secure: s.HTTP.Certificates.Server(), Log: s.HTTP.Log,
+			Secure: s.HTTP.Certificates.Leaf() != nil, Log: s.HTTP.Log,
 		}),
 		Version: s.Build.Version, Standby: s.Standby, Key: key,
 	})}, nil

@@ -139,8 +139,8 @@ func (states states) Collect(to chan<- prometheus.Metric) {
 			gauge(feedLagDesc, lag.Seconds(), name)
 		}
 	}
-	if from, until, ok := states.config.Certificates.Validity(); ok {
-		gauge(validFromDesc, float64(from.Unix()))
-		gauge(validUntilDesc, float64(until.Unix()))
+	if leaf := states.config.Certificates.Leaf(); leaf != nil {
+		gauge(validFromDesc, float64(leaf.NotBefore.Unix()))
+		gauge(validUntilDesc, float64(leaf.NotAfter.Unix()))
 	}
 }

@@ -88,7 +88,7 @@ func (server *Server) serve(ctx context.Context, listener *access.Listener, inne
 	inner.ConnState = listener.ConnState
 	done := make(chan error, 1)
 	go func() {
-		if server.config.Certificates.Server() {
+		if server.config.Certificates.Leaf() != nil {
 			inner.TLSConfig = server.config.Certificates.ServerConfig()
 			done <- inner.ServeTLS(listener, "", "")
 		} else {

@@ -8,10 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/internal/text"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -132,5 +132,5 @@ func plain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("it has not answered in time")
 	}
-	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	return errors.New(text.OneLine(err.Error()))
 }

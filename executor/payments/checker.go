@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -15,18 +16,11 @@ import (
 // SettleTimeout is the timeout of one settlement in the ledger.
 const SettleTimeout = 5 * time.Second
 
-// Config configures a Checker. Sale and Env are required.
-type Config struct {
-	Sale   Sale
-	Env    Lookup
-	Clock  clock.Clock  // nil: the host's clock
-	Logger *slog.Logger // nil: nothing is logged
-}
-
 // Checker queries the payment service of a sale about all held claims. Run does the work; all other
 // methods are safe for concurrent use.
 type Checker struct {
-	cfg      Config
+	sale     Sale
+	clock    clock.Clock
 	client   *http.Client
 	attempts chan *Attempt // completed; it has room for all
 
@@ -41,11 +35,11 @@ type Checker struct {
 }
 
 // NewChecker returns a Checker. It does nothing until Run is called.
-func NewChecker(cfg Config) *Checker {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
+func NewChecker(sale Sale, env Lookup, logger *slog.Logger) *Checker {
+	return &Checker{
+		sale: sale, clock: clock.System(), client: newClient(), attempts: make(chan *Attempt, maxAsks),
+		machine: NewMachine(sale, env, logger, rand.Float64),
 	}
-	return &Checker{cfg: cfg, client: newClient(), attempts: make(chan *Attempt, maxAsks), machine: NewMachine(cfg.Sale, cfg.Env, cfg.Logger, nil)}
 }
 
 // Health returns the health of the checks.
@@ -83,10 +77,10 @@ func (c *Checker) next(ctx context.Context, made *Attempt) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if made != nil {
-		c.machine.Took(c.cfg.Clock(), made)
+		c.machine.Took(c.clock(), made)
 	}
 	era := c.machine.era
-	all := c.machine.Step(c.cfg.Clock())
+	all := c.machine.Step(c.clock())
 	if c.machine.era != era {
 		c.forget()
 		c.serving, c.forget = context.WithCancel(ctx)
@@ -95,13 +89,13 @@ func (c *Checker) next(ctx context.Context, made *Attempt) time.Duration {
 		serving := c.serving
 		c.running.Go(func() { c.attempt(serving, a) })
 	}
-	return max(c.machine.Wake()-c.cfg.Clock().Mono, 0)
+	return max(c.machine.Wake()-c.clock().Mono, 0)
 }
 
 // attempt queries the service, and settles the claim if the response decides it.
 func (c *Checker) attempt(ctx context.Context, a *Attempt) {
 	if a.Asks() {
-		began := c.cfg.Clock().Mono
+		began := c.clock().Mono
 		asking, cancel := context.WithTimeout(ctx, a.Timeout())
 		r, err := a.Request(asking)
 		var response *http.Response
@@ -111,12 +105,12 @@ func (c *Checker) attempt(ctx context.Context, a *Attempt) {
 		a.Replied(response, err)
 		cancel()
 		if ctx.Err() == nil {
-			a.Observe(c.cfg.Clock().Mono - began)
+			a.Observe(c.clock().Mono - began)
 		}
 	}
 	if x, ok := a.Settlement(); ok {
 		settling, cancel := context.WithTimeout(ctx, SettleTimeout)
-		a.Settled(c.cfg.Sale.Do(settling, executor.Request{Settle: &x}))
+		a.Settled(c.sale.Do(settling, executor.Request{Settle: &x}))
 		cancel()
 	}
 	c.attempts <- a // when Run has ended, the next process that serves repeats it

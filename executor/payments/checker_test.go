@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -469,7 +470,7 @@ func TestSettlementIsRepeated(t *testing.T) {
 		answers: []executor.Answer{{Outcome: api.Unknown}, {Outcome: api.Overloaded}, {Outcome: api.NoQuorum}, {Outcome: api.Expired, RefundDue: true}},
 	}
 	log := new(lines)
-	c := NewChecker(Config{Sale: s, Env: environment(nil), Logger: newLogger(log)})
+	c := NewChecker(s, environment(nil), newLogger(log))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { c.Run(ctx); close(ended) }()
@@ -492,7 +493,7 @@ func TestSettlementIsRepeated(t *testing.T) {
 // A service that fails for long is told of, once a minute, and when it is back.
 func TestLongTroubleIsTold(t *testing.T) {
 	log := new(lines)
-	c := NewMachine(onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie"}}}, environment(nil), newLogger(log), nil)
+	c := NewMachine(onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie"}}}, environment(nil), newLogger(log), rand.Float64)
 	c.check = &check{PaymentCheck: spec.PaymentCheck{URL: "https://pay.example/v1/{claim}"}}
 	c.noteHealth(at(0), errBoth)
 	for second := range 150 {

@@ -2,7 +2,6 @@ package payments
 
 import (
 	"log/slog"
-	mrand "math/rand/v2"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -70,14 +69,10 @@ type Attempt struct {
 	settled executor.Answer // set if there is a verdict
 }
 
-// NewMachine returns a Machine. jitter returns values in [0, 1); nil means random values. A nil
-// logger discards.
+// NewMachine returns a Machine. jitter returns values in [0, 1). A nil logger discards.
 func NewMachine(sale Books, env Lookup, logger *slog.Logger, jitter func() float64) *Machine {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
-	}
-	if jitter == nil {
-		jitter = mrand.Float64
 	}
 	return &Machine{sale: sale, env: env, logger: logger, metrics: newMetrics(sale.Sale()), schedule: newSchedule(jitter)}
 }

@@ -44,7 +44,7 @@ func (m *Machine) Collectors() []prometheus.Collector {
 // Collectors returns the checker's metrics. Register them once. The watches are counted on collection.
 func (c *Checker) Collectors() []prometheus.Collector {
 	gauge := func(name, help string, read func(n int, oldest time.Duration) float64) prometheus.Collector {
-		opts := prometheus.GaugeOpts{Name: name, ConstLabels: prometheus.Labels{"sale": c.cfg.Sale.Sale()}, Help: help}
+		opts := prometheus.GaugeOpts{Name: name, ConstLabels: prometheus.Labels{"sale": c.sale.Sale()}, Help: help}
 		return prometheus.NewGaugeFunc(opts, func() float64 { return read(c.watched()) })
 	}
 	return append(c.machine.Collectors(),
@@ -59,7 +59,7 @@ func (c *Checker) Collectors() []prometheus.Collector {
 func (c *Checker) watched() (n int, oldest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.cfg.Clock().Mono
+	now := c.clock().Mono
 	for _, w := range c.machine.schedule.watches {
 		oldest = max(oldest, now-w.answered)
 	}

@@ -159,7 +159,7 @@ func (s *shop) serve() *seller {
 	p := &seller{t: s.t, log: new(lines)}
 	logger := newLogger(p.log)
 	p.Executor = executor.New(executor.Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: "paid", Address: "127.0.0.1:1", Logger: logger})
-	p.checker = NewChecker(Config{Sale: p.Executor, Env: environment(s.env), Logger: logger})
+	p.checker = NewChecker(p.Executor, environment(s.env), logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.Executor.Run(ctx) })

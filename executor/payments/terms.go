@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"salectl/api"
+	"salectl/internal/text"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -74,11 +74,11 @@ func newWebhook(sale spec.Sale, env Lookup) (*webhook, error) {
 	}
 	p := *sale.Payment.Webhook
 	w := &webhook{conditions: conditions{*compiled, sale, reason(p.Failure)}, PaymentWebhook: p}
-	text, _ := env(w.SecretsEnv)
-	if strings.TrimSpace(text) == "" {
+	keys, _ := env(w.SecretsEnv)
+	if strings.TrimSpace(keys) == "" {
 		return nil, missing(sale, "payment.webhook.secretsEnv", w.SecretsEnv, "the keys of the payment service's signatures, whsec_... each")
 	}
-	if w.keys, err = parseKeys(text); err != nil {
+	if w.keys, err = parseKeys(keys); err != nil {
 		return nil, fmt.Errorf("sale %s: the environment variable %s, which payment.webhook.secretsEnv names: %w", sale.Name, w.SecretsEnv, err)
 	}
 	return w, nil
@@ -155,13 +155,5 @@ func (c *conditions) decide(in *rules.PredicateInput, who string) (Event, error)
 	return e, e.Check(e.How)
 }
 
-// reason returns the reason of a cancellation by a true failure expression, in one line of at most
-// api.MaxReason bytes.
-func reason(failure string) string {
-	text := "failure is true: " + strings.Join(strings.Fields(failure), " ")
-	for len(text) > api.MaxReason {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
-	}
-	return text
-}
+// reason returns the reason of a cancellation by a true failure expression.
+func reason(failure string) string { return text.Short("failure is true: "+failure, api.MaxReason) }

@@ -36,7 +36,7 @@ type Certificates struct {
 // credentials are the content of TLSFiles at one time.
 type credentials struct {
 	content [][]byte
-	own     *tls.Certificate // nil: none
+	leaf    *x509.Certificate // nil: none
 	client  *tls.Config
 	server  *tls.Config // nil: there is no certificate
 }
@@ -83,8 +83,13 @@ func (certs *Certificates) Client() *tls.Config {
 	return certs.now.Load().client
 }
 
-// Server reports whether there is a server certificate.
-func (certs *Certificates) Server() bool { return certs != nil && certs.now.Load().server != nil }
+// Leaf returns the own certificate, or nil if there is none. With one, servers use TLS.
+func (certs *Certificates) Leaf() *x509.Certificate {
+	if certs == nil {
+		return nil
+	}
+	return certs.now.Load().leaf
+}
 
 // ServerConfig returns a server configuration that uses the newest files for each connection.
 func (certs *Certificates) ServerConfig() *tls.Config {
@@ -94,30 +99,15 @@ func (certs *Certificates) ServerConfig() *tls.Config {
 // Warning returns a message if the certificate has expired or has less than a tenth of its validity
 // left, and "" otherwise.
 func (certs *Certificates) Warning(now time.Time) string {
-	own := certs.now.Load().own
-	switch {
-	case own == nil:
+	switch leaf := certs.Leaf(); {
+	case leaf == nil:
 		return ""
-	case now.After(own.Leaf.NotAfter):
-		return "the certificate has expired at " + own.Leaf.NotAfter.UTC().Format(time.RFC3339)
-	case own.Leaf.NotAfter.Sub(now) < own.Leaf.NotAfter.Sub(own.Leaf.NotBefore)/10:
-		return "the certificate expires at " + own.Leaf.NotAfter.UTC().Format(time.RFC3339)
+	case now.After(leaf.NotAfter):
+		return "the certificate has expired at " + leaf.NotAfter.UTC().Format(time.RFC3339)
+	case leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/10:
+		return "the certificate expires at " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	}
 	return ""
-}
-
-// Validity returns the validity period of the own certificate; ok is false if there is none.
-func (certs *Certificates) Validity() (from, until time.Time, ok bool) {
-	if certs == nil || certs.now.Load().own == nil {
-		return time.Time{}, time.Time{}, false
-	}
-	leaf := certs.now.Load().own.Leaf
-	return leaf.NotBefore, leaf.NotAfter, true
-}
-
-// Names returns nil if the certificate is valid for host.
-func (certs *Certificates) Names(host string) error {
-	return certs.now.Load().own.Leaf.VerifyHostname(host)
 }
 
 func (paths TLSFiles) read() (*credentials, error) {
@@ -142,7 +132,7 @@ func (paths TLSFiles) read() (*credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s and %s are not a certificate and its key: %s", ErrBadTLS, paths.Cert, paths.Key, strings.TrimPrefix(err.Error(), "tls: "))
 	}
-	r.own = &pair
+	r.leaf = pair.Leaf
 	r.client.Certificates = []tls.Certificate{pair}
 	r.server = &tls.Config{Certificates: r.client.Certificates, NextProtos: []string{"h2", "http/1.1"}}
 	if clients != nil {

@@ -56,7 +56,7 @@ func TestReadCertificates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := ReadCertificates(c.files)
 			switch {
-			case c.remedy == "" && (err != nil || got.Client().RootCAs == nil || got.Server() != (c.files.Cert != "")):
+			case c.remedy == "" && (err != nil || got.Client().RootCAs == nil || (got.Leaf() != nil) != (c.files.Cert != "")):
 				t.Errorf("%+v, %v", got, err)
 			case c.remedy != "" && (!errors.Is(err, ErrBadTLS) || !strings.Contains(err.Error(), c.remedy)):
 				t.Errorf("got %v, want ErrBadTLS with %q", err, c.remedy)
@@ -68,7 +68,7 @@ func TestReadCertificates(t *testing.T) {
 			t.Errorf("%+v: %v", files, err)
 		}
 	}
-	if c, err := ReadCertificates(TLSFiles{}); c != nil || err != nil || c.Client() != nil || c.Server() {
+	if c, err := ReadCertificates(TLSFiles{}); c != nil || err != nil || c.Client() != nil || c.Leaf() != nil {
 		t.Errorf("no files: %v, %v", c, err)
 	}
 }

@@ -1,3 +1,12 @@
+// Package access controls access to a server and limits its use of resources: tokens and their
+// rights, TLS certificates, host names, and limits of connections, headers and memory.
+//
+// A token permits only what the newest usable token file grants. Tokens and Certificates are
+// reloaded while they are in use, and an unusable file changes nothing. Log entries and errors
+// contain no secret. Comparing tokens takes constant time.
+//
+// The package knows no paths. Callers choose the right that a request needs and the requests that
+// need no client certificate, and write the problem that Grant.May returns.
 package access
 
 import (
@@ -139,10 +148,6 @@ func readTokenSet(path string, open bool) (*tokenSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseTokens(path, content, open)
-}
-
-func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 	set := &tokenSet{content: content}
 	at := make(map[string]int) // lines, by token
 	number := 0

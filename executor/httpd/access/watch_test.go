@@ -65,10 +65,10 @@ func TestCertificateWarnings(t *testing.T) {
 			t.Errorf("%v before its end: logged is %q, want %q", step.left, got, step.want)
 		}
 	}
-	if err := c.Names("localhost"); err != nil {
+	if err := c.Leaf().VerifyHostname("localhost"); err != nil {
 		t.Error(err)
 	}
-	if err := c.Names("elsewhere.test"); !errors.As(err, new(x509.HostnameError)) {
+	if err := c.Leaf().VerifyHostname("elsewhere.test"); !errors.As(err, new(x509.HostnameError)) {
 		t.Errorf("another host: %v", err)
 	}
 	files := filepath.Join(t.TempDir(), "ca.pem")
