@@ -259,13 +259,14 @@ func (r *Remote) offerLocal(now clock.Now) (completed []*request.Ticket) {
 			n++
 			continue
 		}
+		query := t.Query != nil // the shard may free a claim's ticket as soon as it has it
 		if !r.cfg.OfferLocal(now, t) {
 			if !t.MaybeDecided {
 				t.PutBack()
 			}
 			break
 		}
-		if n++; t.Query != nil {
+		if n++; query {
 			completed = append(completed, t)
 		}
 	}
