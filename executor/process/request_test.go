@@ -27,7 +27,7 @@ func TestPendingBlocked(t *testing.T) {
 				p.GiveUp()
 				return clock.Now{}
 			}})
-			p = m.NewPending(func(a request.Answer) { answers = append(answers, a) })
+			p = &Pending{m: m, answered: func(a request.Answer) { answers = append(answers, a) }}
 			p.ticket = request.NewTicket(new(sync.Pool), request.Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
 			if p.state.Store(pendingAnswered); before {
 				p.GiveUp()
