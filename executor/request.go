@@ -41,9 +41,7 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 		}()
 		return cancel
 	}
-	p := e.machine.NewPending(answered)
-	p.Begin(r)
-	return p.GiveUp
+	return e.machine.Begin(r, answered).GiveUp
 }
 
 // do sets the answer to a request in a, which is zero, without the payloads of its units.

@@ -30,12 +30,7 @@ type Process struct {
 // The result depends on the arguments alone, and not on the order of members.
 func assign(run string, shards int, members []Process) []string {
 	owners := make([]string, shards)
-	var able []Process
-	for _, m := range members {
-		if m.State == "" {
-			able = append(able, m)
-		}
-	}
+	able := slices.DeleteFunc(slices.Clone(members), func(m Process) bool { return m.State != "" })
 	if len(able) == 0 {
 		return owners
 	}
@@ -131,10 +126,8 @@ func sameRole(a, b Process) bool {
 
 // addressOf returns the address of a member, "" if there is no such member.
 func (a *assignment) addressOf(id string) string {
-	for _, m := range a.members {
-		if m.ID == id {
-			return m.Address
-		}
+	if i := slices.IndexFunc(a.members, func(m Process) bool { return m.ID == id }); i >= 0 {
+		return a.members[i].Address
 	}
 	return ""
 }

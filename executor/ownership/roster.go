@@ -108,7 +108,7 @@ func (r *roster) view(now clock.Now) {
 			r.hangUp(id)
 		}
 	}
-	r.assign(members)
+	r.assignment.set(r.uid, len(r.peers.holder), members)
 }
 
 // hangUp ends the link to a peer, or the attempt to make one.
@@ -117,19 +117,19 @@ func (r *roster) hangUp(id string) {
 	r.out.Hang = append(r.out.Hang, id)
 }
 
-// assign computes the assignment of shards to members.
-func (r *roster) assign(members []Process) {
+// setState computes the assignment by a new state of a member.
+func (r *roster) setState(id, state string) {
+	members := slices.Clone(r.assignment.members)
+	for i := range members {
+		if members[i].ID == id {
+			members[i].State = state
+		}
+	}
 	r.assignment.set(r.uid, len(r.peers.holder), members)
 }
 
 // present announces the current state of this process.
 func (r *roster) present(now clock.Now) {
-	members := slices.Clone(r.assignment.members)
-	for i := range members {
-		if members[i].ID == r.cfg.ID {
-			members[i] = r.note()
-		}
-	}
-	r.assign(members)
+	r.setState(r.cfg.ID, r.note().State)
 	_ = r.announce(now) // without error: the roster exists
 }

@@ -36,13 +36,7 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 	}
 	if t.State != nil && *t.State != p.State {
 		p.reported, p.reportedAt, p.State = t.State, now.Mono, *t.State
-		members := slices.Clone(u.roster.assignment.members)
-		for i := range members {
-			if members[i].ID == from {
-				members[i].State = *t.State
-			}
-		}
-		u.roster.assign(members)
+		u.roster.setState(from, *t.State)
 	}
 	if t.Owned != nil {
 		u.peers.forgetOwned(from)

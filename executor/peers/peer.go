@@ -33,35 +33,30 @@ type Links struct {
 	// is sent.
 	Answered, Bounced, Lost atomic.Uint64
 
-	mu   sync.RWMutex
-	all  map[string]Link
-	some atomic.Bool // all is not empty; each request reads it, without mu
+	all   sync.Map     // of Link, by the id of the peer
+	count atomic.Int64 // of all; each request reads it
 }
 
 // Set records the link to a peer; nil: it is cut.
 func (l *Links) Set(id string, to Link) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil {
-		l.all = make(map[string]Link)
-	}
 	if to == nil {
-		delete(l.all, id)
-	} else {
-		l.all[id] = to
+		if _, had := l.all.LoadAndDelete(id); had {
+			l.count.Add(-1)
+		}
+	} else if _, had := l.all.Swap(id, to); !had {
+		l.count.Add(1)
 	}
-	l.some.Store(len(l.all) > 0)
 }
 
 // To returns the link to a peer; nil: there is none.
 func (l *Links) To(id string) Link {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.all[id]
+	x, _ := l.all.Load(id)
+	to, _ := x.(Link)
+	return to
 }
 
 // Any reports whether any peer can be reached.
-func (l *Links) Any() bool { return l.some.Load() }
+func (l *Links) Any() bool { return l.count.Load() > 0 }
 
 // Forward sends a request to a peer. It returns false if it cannot.
 func (l *Links) Forward(id string, e ForwardedRequest) bool {

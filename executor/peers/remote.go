@@ -259,13 +259,14 @@ func (r *Remote) offerLocal(now clock.Now) (completed []*request.Ticket) {
 			n++
 			continue
 		}
+		query := t.Query != nil // the shard may free a claim's ticket as soon as it has it
 		if !r.cfg.OfferLocal(now, t) {
 			if !t.MaybeDecided {
 				t.PutBack()
 			}
 			break
 		}
-		if n++; t.Query != nil {
+		if n++; query {
 			completed = append(completed, t)
 		}
 	}
@@ -302,28 +303,21 @@ const forwardBits = 44
 // ShardOf returns the shard of a forwarded request by its id.
 func ShardOf(id uint64) int { return int(id >> forwardBits) }
 
-// takeSent removes and returns a sent ticket by its id; nil: there is none. mu is held.
-func (r *Remote) takeSent(id uint64) *request.Ticket {
-	i := slices.IndexFunc(r.sent, func(t *request.Ticket) bool { return t.ForwardID == id })
-	if i < 0 {
-		return nil
-	}
-	t := r.sent[i]
-	r.sent = slices.Delete(r.sent, i, i+1)
-	return t
-}
-
 // HandleReply handles the answer to a forwarded request. After an answer that is Elsewhere the request waits
 // again, before all later ones; owner is the owner that the peer knows.
 func (r *Remote) HandleReply(now clock.Now, id uint64, a request.Answer, owner ownership.Route) {
 	r.update(func() []*request.Ticket {
-		t := r.takeSent(id)
-		switch {
-		case t == nil:
+		i := slices.IndexFunc(r.sent, func(t *request.Ticket) bool { return t.ForwardID == id })
+		if i < 0 {
 			return nil
-		case a.Elsewhere:
+		}
+		t := r.sent[i]
+		r.sent = slices.Delete(r.sent, i, i+1)
+		if a.Elsewhere {
 			t.MaybeDecided = t.MaybeDecided || a.Outcome == api.Unknown // the peer has stopped without knowing the outcome
-			r.pauseOwner(now)
+			if r.route.Owner == r.sentTo {
+				r.pausedUntil, r.probing = now.Mono+ownerPause, true
+			}
 			r.updateRoute(owner)
 			r.requeue(t)
 			completed := r.sendQueued(now) // before refusals: the new owner may be known by now
@@ -359,13 +353,6 @@ func (r *Remote) answer(t *request.Ticket, a request.Answer) {
 	}
 }
 
-// pauseOwner pauses requests to an owner that has refused one. mu is held.
-func (r *Remote) pauseOwner(now clock.Now) {
-	if r.route.Owner == r.sentTo {
-		r.pausedUntil, r.probing = now.Mono+ownerPause, true
-	}
-}
-
 // requeue queues a sent ticket again in its turn. mu is held.
 func (r *Remote) requeue(t *request.Ticket) {
 	if !t.MaybeDecided {
@@ -374,19 +361,25 @@ func (r *Remote) requeue(t *request.Ticket) {
 	r.insert(t)
 }
 
+// takeBack queues all sent requests again, as of now. The process that they were sent to may have decided those that
+// are not queries. mu is held.
+func (r *Remote) takeBack(now clock.Now) {
+	for _, t := range r.sent {
+		if t.MaybeDecided = t.Query == nil; t.MaybeDecided {
+			t.WaitsSince = now.Mono
+		}
+		r.requeue(t)
+	}
+	r.sent = nil
+}
+
 // HandleLinkEnd handles the end of the link to a process: its unanswered requests, which it may have decided, are
 // sent again, to it or to another owner. HandleLinkEnd returns how many there are.
 func (r *Remote) HandleLinkEnd(now clock.Now, owner string) (unanswered int) {
 	r.update(func() []*request.Ticket {
 		if r.sentTo == owner {
-			sent := r.sent
-			r.sent, unanswered = nil, len(sent)
-			for _, t := range sent {
-				if t.MaybeDecided = t.Query == nil; t.MaybeDecided {
-					t.WaitsSince = now.Mono
-				}
-				r.requeue(t)
-			}
+			unanswered = len(r.sent)
+			r.takeBack(now)
 		}
 		return r.sendQueued(now)
 	})
@@ -417,23 +410,15 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 // refuseLate refuses the requests that have waited for OwnerTimeout. mu is held.
 func (r *Remote) refuseLate(now clock.Now) (completed []*request.Ticket) {
 	late := func(t *request.Ticket) bool { return now.Mono >= t.WaitsSince+OwnerTimeout }
-	lateQuery := func(t *request.Ticket) bool { return t.Query != nil && late(t) }
-	unanswered := slices.ContainsFunc(r.sent, lateQuery)
-	if !unanswered && !slices.ContainsFunc(r.queue, late) {
-		return nil
-	}
-	why := r.cfg.Refusal()
-	if unanswered {
-		r.sent = slices.DeleteFunc(r.sent, func(t *request.Ticket) bool {
-			if !lateQuery(t) {
-				return false
-			}
-			t.PutBack()
-			return r.refuse(t, why, &completed)
-		})
-	}
+	r.sent = slices.DeleteFunc(r.sent, func(t *request.Ticket) bool {
+		if t.Query == nil || !late(t) {
+			return false
+		}
+		t.PutBack()
+		return r.refuse(t, r.cfg.Refusal(), &completed)
+	})
 	r.queue = slices.DeleteFunc(r.queue, func(t *request.Ticket) bool {
-		return late(t) && r.refuse(t, why, &completed)
+		return late(t) && r.refuse(t, r.cfg.Refusal(), &completed)
 	})
 	return completed
 }
@@ -459,12 +444,7 @@ func (r *Remote) refuse(t *request.Ticket, why request.Answer, completed *[]*req
 func (r *Remote) Close(why request.Answer) {
 	r.update(func() []*request.Ticket {
 		r.closed = &why
-		for _, t := range r.sent {
-			if t.MaybeDecided = t.Query == nil; !t.MaybeDecided {
-				t.PutBack()
-			}
-		}
-		r.queue, r.sent = append(r.sent, r.queue...), nil
+		r.takeBack(clock.Now{})
 		return r.refuseAll(why)
 	})
 }

@@ -29,45 +29,58 @@ type Config struct {
 
 // Dialer returns the function that makes links to peers.
 func Dialer(c Config) Dial {
-	refused := &refusals{log: c.Log.With("sale", c.Sale)}
-	return func(ctx context.Context, from, to ownership.Process, replies Replies, closed func(error)) (Link, error) {
-		l := &link{replies: replies, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.warn(to.Address, why) }}
-		token := l.token()
-		l.shown.Store(&token)
-		base := api.BaseURL(to.Address)
-		if c.Secure && !strings.HasPrefix(base, "https://") {
-			l.refused(errPlain.Error())
-			return nil, errPlain
-		}
-		conn, err := api.DialStream(ctx, api.StreamConfig{
-			Server: base, Sale: c.Sale, Token: token, Peer: true, TLS: c.TLS(),
-			Received: l.received, Closed: closed,
-		})
-		if err != nil {
-			if reason := refusal(err); reason != "" {
-				l.refused(reason)
-			}
-			return nil, err
-		}
-		context.AfterFunc(ctx, conn.Abort)
-		l.conn = conn
-		if err := conn.Send(EncodeHello(from, to)); err != nil {
-			conn.Abort()
-		}
-		return l, nil
+	c.Log = c.Log.With("sale", c.Sale)
+	d := &dialer{Config: c}
+	return d.dial
+}
+
+// dialer makes links.
+type dialer struct {
+	Config
+	refusals sync.Map // of string: why a peer refuses links, as logged last, by address
+}
+
+// dial implements Dial.
+func (d *dialer) dial(ctx context.Context, from, to ownership.Process, replies Replies, closed func(error)) (Link, error) {
+	l := &link{dialer: d, to: to.Address, replies: replies}
+	token := d.Token()
+	l.shown.Store(&token)
+	base := api.BaseURL(to.Address)
+	if d.Secure && !strings.HasPrefix(base, "https://") {
+		l.refused(errPlain.Error())
+		return nil, errPlain
 	}
+	conn, err := api.DialStream(ctx, api.StreamConfig{
+		Server: base, Sale: d.Sale, Token: token, Peer: true, TLS: d.TLS(), Received: l.received, Closed: closed,
+	})
+	if err != nil {
+		if reason := refusal(err); reason != "" {
+			l.refused(reason)
+		}
+		return nil, err
+	}
+	context.AfterFunc(ctx, conn.Abort)
+	l.conn = conn
+	if err := conn.Send(EncodeHello(from, to)); err != nil {
+		conn.Abort()
+	}
+	return l, nil
 }
 
 // link is the connection to one peer.
 type link struct {
+	*dialer
+	to      string // address of the peer
 	conn    *api.StreamConn
 	replies Replies
-	token   func() string
+	shown   atomic.Pointer[string] // token last sent to the peer
+}
 
-	log     *slog.Logger
-	refused func(why string) // logs why the peer refuses
-
-	shown atomic.Pointer[string] // token last sent to the peer
+// refused logs why the peer refuses links: once for each reason, since links are retried indefinitely.
+func (l *link) refused(why string) {
+	if last, _ := l.refusals.Swap(l.to, why); last != why {
+		l.Log.Warn("another process of the sale refuses a link from this one", "peer", l.to, "why", why)
+	}
 }
 
 // Forward implements Link.
@@ -77,7 +90,7 @@ func (l *link) Forward(e ForwardedRequest) bool { return l.send(EncodeRequest(e)
 func (l *link) Update(t *ownership.PeerUpdate) bool {
 	all, err := EncodeUpdate(t, streampb.MaxMessage)
 	if err != nil {
-		l.log.Error("a message to another process of the sale cannot be sent", "peer", l.conn.Address(), "why", err)
+		l.Log.Error("a message to another process of the sale cannot be sent", "peer", l.to, "why", err)
 		return false
 	}
 	return l.send(all...)
@@ -85,26 +98,13 @@ func (l *link) Update(t *ownership.PeerUpdate) bool {
 
 // send sends all messages or none, preceded by the token if it has changed.
 func (l *link) send(all ...*streampb.Request) bool {
-	if now := l.token(); now != *l.shown.Load() {
+	if now := l.Token(); now != *l.shown.Load() {
 		if l.conn.TrySend(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: now}}}) != nil {
 			return false
 		}
 		l.shown.Store(&now) // only after it is sent: no concurrent message may come first
 	}
 	return l.conn.TrySend(all...) == nil
-}
-
-// refusals logs once per peer and reason why the peer refuses links, since links are retried
-// indefinitely.
-type refusals struct {
-	log *slog.Logger
-	by  sync.Map // of string: last logged reason, by address
-}
-
-func (r *refusals) warn(address, why string) {
-	if last, _ := r.by.Swap(address, why); last != why {
-		r.log.Warn("another process of the sale refuses a link from this one", "peer", address, "why", why)
-	}
 }
 
 // refusal returns the reason why a running peer refuses a link, or "" for an error that may be

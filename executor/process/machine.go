@@ -88,7 +88,9 @@ type Machine struct {
 	// the sale's log cannot be followed any more.
 	session  *session
 	sessions uint64 // sessions so far
-	watch
+
+	missing *ownership.Logged // the run whose log was gone when problems were compiled last
+	broken  map[int]brokenLog // the logs of the session's shards that ended a machine, by shard
 }
 
 // New returns the machine of a process that has done nothing yet.
@@ -134,7 +136,7 @@ func (m *Machine) Advance(now clock.Now, do func(calls.Call)) (Effects, error) {
 		}
 		t.followDraw(m.Ownership.Sale())
 		for _, x := range out.Open {
-			done.Opened = append(done.Opened, t.openShard(now, x.Shard, x.Follows, m.Ownership.Sale().Applied(), generationsOf(m.Ownership.Sale(), x.Shard)))
+			done.Opened = append(done.Opened, t.openShard(now, m.Ownership.Sale(), x.Shard, x.Follows))
 		}
 		for _, x := range out.Rights {
 			t.grantRights(now, x.Shard, x.Rights)

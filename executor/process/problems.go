@@ -40,12 +40,6 @@ func nodeProblems(nodes []ownership.NodeStatus) (all []status.Problem) {
 	return all
 }
 
-// watch is what CompileProblems remembers.
-type watch struct {
-	missing *ownership.Logged // the run whose log was gone when problems were compiled last
-	broken  map[int]brokenLog // of the session, by shard
-}
-
 // CompileProblems returns the problems that this process has now: those that it has whether or not it
 // serves, and those of its session.
 func (m *Machine) CompileProblems(now clock.Now) (ofProcess, ofSession []status.Problem) {

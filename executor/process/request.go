@@ -69,12 +69,14 @@ func (m *Machine) Drained(r *request.Request) <-chan struct{} {
 	return nil
 }
 
-// Begin admits the request.
-func (p *Pending) Begin(r request.Request) {
+// Begin admits a request, which calls answered once, perhaps before Begin returns. It is safe for concurrent use.
+func (m *Machine) Begin(r request.Request, answered func(request.Answer)) *Pending {
+	p := &Pending{m: m, answered: answered}
 	var a request.Answer
-	if ticket, _ := p.m.admit(context.Background(), p.m.clock(), &r, p, &a); ticket == nil {
+	if ticket, _ := m.admit(context.Background(), m.clock(), &r, p, &a); ticket == nil {
 		p.finish(a)
 	}
+	return p
 }
 
 // Repeat admits a request again of which Config.Repeat was called.
@@ -128,11 +130,6 @@ const (
 	pendingBlocked
 	pendingDone
 )
-
-// NewPending returns a request that calls answered. It is safe for concurrent use.
-func (m *Machine) NewPending(answered func(request.Answer)) *Pending {
-	return &Pending{m: m, answered: answered}
-}
 
 // waitFor sets the ticket of the request, before the ticket can be answered.
 func (p *Pending) waitFor(t *request.Ticket, under *session) {

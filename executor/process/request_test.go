@@ -27,7 +27,7 @@ func TestPendingBlocked(t *testing.T) {
 				p.GiveUp()
 				return clock.Now{}
 			}})
-			p = m.NewPending(func(a request.Answer) { answers = append(answers, a) })
+			p = &Pending{m: m, answered: func(a request.Answer) { answers = append(answers, a) }}
 			p.ticket = request.NewTicket(new(sync.Pool), request.Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
 			if p.state.Store(pendingAnswered); before {
 				p.GiveUp()
@@ -45,7 +45,7 @@ func TestPendingBlocked(t *testing.T) {
 // without a rank is not drawn, as in the answers to claims and to queries of users.
 func TestLookupIsCompleted(t *testing.T) {
 	packets := new(spec.Packets)
-	s := &session{redPackets: redPackets{packets: func() *spec.Packets { return packets }}}
+	s := &session{packets: func() *spec.Packets { return packets }}
 	s.ranks.Store(&ranks{has: map[request.ClaimID]bool{{Slot: 1}: true}})
 	for name, c := range map[string]struct {
 		answer  request.Answer

@@ -3,6 +3,7 @@ package process
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -33,35 +34,27 @@ type session struct {
 	away     func() request.Answer // the answer while the process does not serve
 	depth    atomic.Int64          // maximum number of waiting requests of a shard
 
-	redPackets
-	runningShards
-	newest
-	meters
+	// The units of a sale may be packets of money.
+	about   *api.Packets         // nil: units are no packets
+	packets func() *spec.Packets // computes the amounts once; nil: units are no packets
+
+	// The shards with and without a lease. They belong to the machine alone, as the samples of traffic do.
+	cfg                shard.Config
+	sizes              lists.Sizes
+	running            map[int]*shard.Shard // by number
+	users              []*userSource        // all sources of user attributes that rules have used; release closes them
+	sampledAt          time.Duration        // monotonic: of the last sample of traffic; 0: there is none
+	decided            []meter              // by shard: requests; empty where no machine runs here
+	requests, forwards meter
+
+	// Of the newest generation.
+	eligibility atomic.Pointer[eligibility] // decides by its rules; nil: the generation has none
+	declared    atomic.Pointer[spec.Sale]   // of the newest generation that was passed to the shards
+	settings    atomic.Pointer[pb.Settings]
 
 	ranks   atomic.Pointer[ranks]       // the ranks of a draw; nil: they are not published yet
 	drawn   atomic.Pointer[draw.Status] // the status of a draw by the sale's log; nil: the sale has no draw
 	drawnAt uint64                      // the sale's next slot when drawn was set; only the machine uses it
-}
-
-// redPackets are the amounts of a sale whose units are packets of money.
-type redPackets struct {
-	about   *api.Packets         // nil: units are no packets
-	packets func() *spec.Packets // computes the amounts once; nil: units are no packets
-}
-
-// runningShards are the shards of a session, with or without a lease. They belong to the machine alone.
-type runningShards struct {
-	cfg     shard.Config
-	sizes   lists.Sizes
-	running map[int]*shard.Shard // by number
-	users   []*userSource        // all sources of user attributes that rules have used; release closes them
-}
-
-// newest is the declaration of the newest generation.
-type newest struct {
-	eligibility atomic.Pointer[eligibility] // decides by its rules; nil: the generation has none
-	declared    atomic.Pointer[spec.Sale]   // of the newest generation that was passed to the shards
-	settings    atomic.Pointer[pb.Settings]
 }
 
 // newSession returns the session of a run. The ids of its forwarded requests are above first.
@@ -74,7 +67,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
 		links: &d.links, away: func() request.Answer { return *d.away.Load() },
-		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)}, meters: meters{shards: make([]meter, n)},
+		sizes: own.Sizes, running: make(map[int]*shard.Shard), decided: make([]meter, n),
 	}
 	t.totals.Notify = own.Notify
 	t.depth.Store(int64(cfg.Queue))
@@ -142,9 +135,9 @@ func (t *session) deliverMessage(m shard.Message) {
 
 // openShard makes the machine of a shard. The machine reads the shard's log, and appends Own once it has
 // the rights to append.
-func (t *session) openShard(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
+func (t *session) openShard(now clock.Now, sale *ledger.Sale, i int, follows bool) *shard.Shard {
 	cfg := t.cfg
-	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
+	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, sale.Applied()
 	cfg.Queue, cfg.Underway = int(t.depth.Load()), t.remotes[i].Underway
 	cfg.Forward = func(ts []*request.Ticket) { t.remotes[i].OfferFirst(cfg.Clock(), ts) }
 	if len(t.batchers) > 0 {
@@ -154,7 +147,7 @@ func (t *session) openShard(now clock.Now, i int, follows bool, applied uint64, 
 	if len(t.batchers) > 0 {
 		t.batchers[cfg.Node].AddShard(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.maxUnlogged(i), now)
 	}
-	s.Post(shard.Planned(plans))
+	s.Post(shard.Planned(generationsOf(sale, i)))
 	if r := t.ranks.Load(); r != nil {
 		s.Post(r.shards[i])
 	}
@@ -194,7 +187,7 @@ func (t *session) closeShard(i int) {
 		}
 		t.shards[i].CompareAndSwap(s, nil)
 		t.totals.Leave(i)
-		t.meters.shards[i] = meter{}
+		t.decided[i] = meter{}
 		delete(t.running, i)
 	}
 }

@@ -12,13 +12,6 @@ import (
 // The rates of requests of a process and its shards, over some seconds. The machine samples their
 // counts once a second.
 
-// meters are a session's.
-type meters struct {
-	at                 time.Duration // monotonic: of the last sample; 0: there is none
-	shards             []meter       // empty where no machine runs here
-	requests, forwards meter
-}
-
 // meter has the last samples of a count.
 type meter struct {
 	at    [meterSamples]time.Duration
@@ -48,13 +41,13 @@ func (m *meter) sample(now time.Duration, count uint64) *float64 {
 // measure samples all counts, once a second.
 func (m *Machine) measure(now clock.Now) {
 	t := m.session
-	if t == nil || t.meters.at != 0 && now.Mono < t.meters.at+meterEvery {
+	if t == nil || t.sampledAt != 0 && now.Mono < t.sampledAt+meterEvery {
 		return
 	}
-	t.meters.at = now.Mono
+	t.sampledAt = now.Mono
 	for i, s := range t.running {
 		if s.Serves() {
-			rate := t.meters.shards[i].sample(now.Mono, s.Decided())
+			rate := t.decided[i].sample(now.Mono, s.Decided())
 			t.totals.Measured(i, shard.Load{PerSecond: rate, Queue: s.Waiting(), Stuck: m.stuck(now, s)})
 		}
 	}

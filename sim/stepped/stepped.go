@@ -82,8 +82,7 @@ func New(cfg Config) *Process {
 // answer.
 func (p *Process) Begin(now clock.Now, r request.Request, answered func(request.Answer)) (withdraw func()) {
 	p.now = now
-	x := p.NewPending(answered)
-	x.Begin(r)
+	x := p.Machine.Begin(r, answered)
 	return func() {
 		x.Deliver()
 		x.GiveUp()
