@@ -204,11 +204,6 @@ func (server *Server) Remove(name string) {
 // not over, the server is not ready. A request for one that may exist is told to retry.
 func (server *Server) Declare(unserved map[string]reload.Lack) { server.unserved.Store(&unserved) }
 
-// ServeHTTP handles requests of buyers.
-func (server *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	server.identified(server.answer)(w, r)
-}
-
 // sales returns the served sales, by name.
 func (server *Server) sales() map[string]*sale { return *server.served.Load() }
 
