@@ -95,13 +95,14 @@ func (sale *sale) answerWebhook(w http.ResponseWriter, r *http.Request, event *p
 func (sale *sale) rejectWebhook(w http.ResponseWriter, r *http.Request, err error) api.Outcome {
 	rejection, is := errors.AsType[*payments.Rejection](err)
 	malformed, ok := errors.AsType[*wire.Problem](err)
+	own, _ := sale.Service.(interface{ ClockOff() time.Duration })
 	switch {
 	case ok:
 		malformed.Write(w)
 	case !is: // payments.ErrAway. Without an outcome, the process has just begun to serve.
 		return sale.answerWebhook(w, r, &payments.Event{}, &executor.Answer{Outcome: cmp.Or(sale.Status().Outcome, api.Standby)})
-	case rejection.Clock && sale.clockOff():
-		wire.WriteUnavailable(w, payments.UnreadyRetry, "The clock of this server is wrong, so it cannot verify the age of the message. Repeat it later, or at another process of the sale.")
+	case rejection.Clock && own != nil && own.ClockOff() != 0:
+		wire.Unavailable(payments.UnreadyRetry, "The clock of this server is wrong, so it cannot verify the age of the message. Repeat it later, or at another process of the sale.").Write(w)
 	default:
 		p := wire.NewProblem(rejection.Status, rejection.Detail)
 		p.RetryAfter = rejection.RetryAfter
