@@ -248,7 +248,8 @@ func (c *Client) LookUp(ctx context.Context, claim string, p Page) (Claim, error
 		}
 		return found, err
 	}
-	err := c.look(ctx, claimPath(c.cfg.Sale, claim)+p.query(), &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
+	path := claimsPath(c.cfg.Sale) + "/" + url.PathEscape(claim) + p.query()
+	err := c.look(ctx, path, &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
 	return found, err
 }
 
