@@ -133,11 +133,9 @@ func New(config Config) *Server {
 	config.ClaimTimeout = cmp.Or(config.ClaimTimeout, DefaultClaimTimeout)
 	config.DrainTimeout = cmp.Or(config.DrainTimeout, config.ClaimTimeout+5*time.Second)
 	config.IdleTimeout = cmp.Or(config.IdleTimeout, DefaultIdleTimeout)
+	config.Log = cmp.Or(config.Log, slog.Default())
 	if config.Clock == nil {
 		config.Clock = clock.System()
-	}
-	if config.Log == nil {
-		config.Log = slog.Default()
 	}
 	s := &Server{
 		config:    config,
