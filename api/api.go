@@ -58,12 +58,6 @@ func salePath(sale string) string { return SalesPath + url.PathEscape(sale) }
 
 func claimsPath(sale string) string { return salePath(sale) + "/claims" }
 
-// settlePath returns the part of a settlement's path after that of the sale's claims.
-func settlePath(claim string, how How) string { return "/" + url.PathEscape(claim) + "/" + string(how) }
-
-// claimPath returns the path of one claim.
-func claimPath(sale, claim string) string { return claimsPath(sale) + "/" + url.PathEscape(claim) }
-
 // EventsPath returns the path of the feed of a sale's ledger.
 func EventsPath(sale string) string { return salePath(sale) + "/events" }
 

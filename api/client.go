@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -117,9 +118,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if len(cfg.Servers) == 0 {
 		return nil, errors.New("no server is named; give its URL, such as http://127.0.0.1:8080")
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	if cfg.Jitter == nil {
 		cfg.Jitter = rand.Float64
 	}
@@ -248,7 +247,8 @@ func (c *Client) LookUp(ctx context.Context, claim string, p Page) (Claim, error
 		}
 		return found, err
 	}
-	err := c.look(ctx, claimPath(c.cfg.Sale, claim)+p.query(), &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
+	path := claimsPath(c.cfg.Sale) + "/" + url.PathEscape(claim) + p.query()
+	err := c.look(ctx, path, &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
 	return found, err
 }
 

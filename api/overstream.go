@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"salectl/api/streampb"
 )
+
+// Requests over a stream, with results of the form that HTTP/1.1 gives them.
 
 // sendOver is post over a stream, with the answer in a.next.
 func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
@@ -66,4 +72,116 @@ func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, q *st
 		return nil
 	})
 	return claims, next, err
+}
+
+// answerOf stores an answer in a.
+func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
+	if m.Outcome == "" { // of a look-up
+		if asked.claims, asked.next = c.claimsOf(m.Claims), m.Next; m.Claim != nil {
+			asked.claims = c.claimsOf([]*streampb.Claim{m.Claim})
+		}
+		return
+	}
+	row := Outcome(m.Outcome).row()
+	a.Outcome, a.Status, a.RetryAfter = row.Outcome, row.Status, max(time.Duration(m.RetryAfterNs), row.RetryAfter)
+	if a.RetryAfter == 0 {
+		a.RetryAfter = time.Second
+	}
+	settled := asked.how != ""
+	if done := !settled && row.Outcome.Accepted() || settled && row.Outcome == asked.how.Done(); done {
+		c.claimOf(&a.Claim, m.Claim, row.Outcome, asked.claim.User)
+		if a.Replayed = m.Replayed && !settled; m.Replayed || settled {
+			a.Status = http.StatusOK
+		}
+		return
+	}
+	if m.Message == "" && m.Rule == "" && m.OpensAtNs == 0 && m.ServerTimeNs == 0 && len(m.Claims) == 0 && m.Claim == nil && !m.RefundDue {
+		return
+	}
+	p := row.Problem()
+	if m.Message != "" {
+		p.Detail = m.Message
+	}
+	p.Rule, p.Reason, p.RefundDue = m.Rule, m.Reason, m.RefundDue
+	p.OpensAt, p.ServerTime = TimeOf(m.OpensAtNs), TimeOf(m.ServerTimeNs)
+	p.Claims, p.Count = c.claimsOf(m.Claims), int(m.Count)
+	if m.Claim != nil && len(p.Claims) == 0 {
+		p.Claims = c.claimsOf([]*streampb.Claim{m.Claim})
+	}
+	a.said = &p
+}
+
+func (c *Client) claimsOf(all []*streampb.Claim) []Claim {
+	if len(all) == 0 {
+		return nil
+	}
+	claims := make([]Claim, len(all))
+	for i, m := range all {
+		c.claimOf(&claims[i], m, Outcome(m.State), "")
+	}
+	return claims
+}
+
+// claimOf stores a claim in a. user is the likely value of its user.
+func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user string) {
+	a.Outcome, a.Sale, a.User = outcome, c.cfg.Sale, m.GetUser()
+	if a.User == user {
+		a.User = user // so that the other can be freed
+	}
+	a.ID = ClaimIDOf(m.GetId()).String()
+	a.Units = append(make([]int64, 0, len(m.GetUnits())), m.GetUnits()...)
+	a.Asked, a.At, a.HeldUntil = m.GetAsked(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
+	if p := m.GetPackets(); p != nil {
+		a.Currency = p.Currency
+		for _, minor := range p.Amounts {
+			a.Amounts = append(a.Amounts, amountText(minor, int(p.Scale)))
+		}
+	}
+	a.Undelivered = m.GetUndelivered()
+	for _, p := range m.GetPayloads() {
+		a.Payloads = append(a.Payloads, payloadOf(p))
+	}
+	if b := m.GetBooks(); b != nil {
+		a.Books = BooksOf(b)
+	}
+}
+
+// BooksOf returns the books in a message.
+func BooksOf(m *streampb.Books) Books {
+	return Books{
+		SettledAt: TimeOf(m.SettledAtNs), Who: m.Who, Why: m.Why, Payment: m.Payment, Extended: m.Extended, Retired: m.Retired,
+		RefundDue: m.RefundsDue, RefundsDue: int(m.Owed), RefundDueNext: m.Next,
+	}
+}
+
+// payloadOf returns a unit's payload by attribute names.
+func payloadOf(m *streampb.Payload) map[string]string {
+	p := make(map[string]string, len(m.GetNames()))
+	for i, name := range m.GetNames()[:min(len(m.GetNames()), len(m.GetValues()))] {
+		p[name] = m.GetValues()[i]
+	}
+	return p
+}
+
+// amountText formats minor units as a decimal: 37 is 0.37 with two decimals.
+func amountText(minor int64, scale int) string {
+	sign, digits := "", strconv.FormatInt(minor, 10)
+	if minor < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	if scale <= 0 {
+		return sign + digits
+	}
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+}
+
+// TimeOf returns the time of a message: nanoseconds since 1970, or 0 for none.
+func TimeOf(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -142,11 +144,5 @@ func BaseURL(address string) string {
 
 // hostOf returns the host and port of a URL.
 func hostOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Host
-	case u.Scheme == "https":
-		return u.Host + ":443"
-	}
-	return u.Host + ":80"
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 
 	"salectl/api/streampb"
 )
@@ -71,7 +72,7 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 	}
 	a := c.asking()
 	defer a.free()
-	a.path, a.key, a.body = settlePath(claim, how), []string{}, body
+	a.path, a.key, a.body = "/"+url.PathEscape(claim)+"/"+string(how), []string{}, body
 	id, ok := ParseClaimID(claim)
 	if ok && c.cfg.Stream && how != Refund {
 		a.settles = &streampb.Settlement{Claim: id.ToStream(), How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}

@@ -75,10 +75,11 @@ func (p *Page) shards() section {
 	l := p.Ledger
 	const most = 128
 	each := (len(l.shards) + most - 1) / most
-	sums, names := []shardSums{}, []string{}
+	var names []string
+	all := []series{{Name: "sold", Class: "c1"}, {Name: "held", Class: "c4"}, {Name: "available", Class: "c3"}}
+	t := newTable("Shards", "shard", ">sold", ">held", ">available", ">claims", ">first claim", ">last claim")
 	for part := range slices.Chunk(l.shards, each) {
-		from := len(sums) * each
-		sum := shardSums{}
+		from, sum := len(names)*each, shardSums{}
 		for _, one := range part {
 			sum.sold, sum.held, sum.available, sum.claims = sum.sold+one.sold, sum.held+one.held, sum.available+one.available, sum.claims+one.claims
 			if one.firstUs != 0 && (sum.firstUs == 0 || one.firstUs < sum.firstUs) {
@@ -90,19 +91,17 @@ func (p *Page) shards() section {
 		if len(part) > 1 {
 			name = fmt.Sprintf("%d–%d", from, from+len(part)-1)
 		}
-		sums, names = append(sums, sum), append(names, name)
-	}
-	sold, held, available := series{Name: "sold", Class: "c1"}, series{Name: "held", Class: "c4"}, series{Name: "available", Class: "c3"}
-	t := newTable("Shards", "shard", ">sold", ">held", ">available", ">claims", ">first claim", ">last claim")
-	for i, sum := range sums {
-		sold.values, held.values, available.values = append(sold.values, float64(sum.sold)), append(held.values, float64(sum.held)), append(available.values, float64(sum.available))
+		names = append(names, name)
+		for k, units := range []int64{sum.sold, sum.held, sum.available} {
+			all[k].values = append(all[k].values, float64(units))
+		}
 		var first, last any = "–", "–"
 		if sum.firstUs != 0 {
 			first, last = threshold.Rounded(l.since(sum.firstUs)), threshold.Rounded(l.since(sum.lastUs))
 		}
-		t.row(names[i], sum.sold, sum.held, sum.available, sum.claims, first, last)
+		t.row(name, sum.sold, sum.held, sum.available, sum.claims, first, last)
 	}
-	all := slices.DeleteFunc([]series{sold, held, available}, func(s series) bool { return slices.Max(s.values) == 0 })
+	all = slices.DeleteFunc(all, func(s series) bool { return slices.Max(s.values) == 0 })
 	says := fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out gets units from others.", spec.Count(p.Audit.Stock, "unit"))
 	if each > 1 {
 		says += fmt.Sprintf(" A bar is %d shards.", each)

@@ -28,13 +28,8 @@ type figure struct {
 // table is a table. The names of columns of numbers begin with >.
 type table struct {
 	Name string
-	Head []column
+	Head []cell
 	Rows [][]cell
-}
-
-type column struct {
-	Name  string
-	Right bool
 }
 
 type cell struct {
@@ -46,7 +41,7 @@ func newTable(name string, head ...string) *table {
 	t := &table{Name: name}
 	for _, h := range head {
 		bare, right := strings.CutPrefix(h, ">")
-		t.Head = append(t.Head, column{bare, right})
+		t.Head = append(t.Head, cell{bare, right})
 	}
 	return t
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -282,4 +285,42 @@ func BenchmarkAnswer(b *testing.B) {
 			_ = proto.Unmarshal(encoded, &r)
 		}
 	})
+}
+
+// A Reader finds the messages however they are divided among reads.
+func TestReader(t *testing.T) {
+	var all []byte
+	users := []string{"ada", "", strings.Repeat("b", 100_000), "c"}
+	for i, user := range users {
+		all = Append(all, &Request{Id: uint64(i), Asks: &Request_Claim{Claim: &NewClaim{User: user}}})
+	}
+	for name, in := range map[string]io.Reader{
+		"as they are":  bytes.NewReader(all),
+		"byte by byte": iotest.OneByteReader(bytes.NewReader(all)),
+		"with the end": iotest.DataErrReader(bytes.NewReader(all)),
+	} {
+		r := NewReader(in, 1<<20)
+		for i, user := range users {
+			message, err := r.Next()
+			if err != nil {
+				t.Fatalf("%s: message %d: %v", name, i, err)
+			}
+			if got, err := new(Decoder).Request(message); err != nil || got.Id != uint64(i) || got.GetClaim().GetUser() != user {
+				t.Errorf("%s: message %d has %d bytes, %v", name, i, len(message), err)
+			}
+		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Errorf("%s: at the end: %v", name, err)
+		}
+	}
+	r := NewReader(bytes.NewReader(all[:10]), 1<<20)
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); err != io.ErrUnexpectedEOF {
+		t.Errorf("within a message: %v", err)
+	}
+	if _, err := NewReader(bytes.NewReader(all), 1).Next(); !errors.Is(err, ErrTooLong) {
+		t.Errorf("a long message: %v", err)
+	}
 }

@@ -133,11 +133,9 @@ func New(config Config) *Server {
 	config.ClaimTimeout = cmp.Or(config.ClaimTimeout, DefaultClaimTimeout)
 	config.DrainTimeout = cmp.Or(config.DrainTimeout, config.ClaimTimeout+5*time.Second)
 	config.IdleTimeout = cmp.Or(config.IdleTimeout, DefaultIdleTimeout)
+	config.Log = cmp.Or(config.Log, slog.Default())
 	if config.Clock == nil {
 		config.Clock = clock.System()
-	}
-	if config.Log == nil {
-		config.Log = slog.Default()
 	}
 	s := &Server{
 		config:    config,
@@ -203,11 +201,6 @@ func (server *Server) Remove(name string) {
 // Declare sets the sales that this server should serve but does not, by name. While one of them is
 // not over, the server is not ready. A request for one that may exist is told to retry.
 func (server *Server) Declare(unserved map[string]reload.Lack) { server.unserved.Store(&unserved) }
-
-// ServeHTTP handles requests of buyers.
-func (server *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	server.identified(server.answer)(w, r)
-}
 
 // sales returns the served sales, by name.
 func (server *Server) sales() map[string]*sale { return *server.served.Load() }

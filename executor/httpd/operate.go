@@ -8,15 +8,12 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Operated is a sale whose ownership here operators control. executor.Executor implements it.
-type Operated interface {
-	StandBy(ctx context.Context, undo bool) (api.Share, error)
-	Share(ctx context.Context) (api.Share, error)
-}
-
 // drain handles GET and POST /v1/sales/{sale}/drain.
 func (server *Server) drain(w http.ResponseWriter, r *http.Request, t target) {
-	operated, ok := t.sale.Service.(Operated)
+	operated, ok := t.sale.Service.(interface { // an executor.Executor is
+		StandBy(ctx context.Context, undo bool) (api.Share, error)
+		Share(ctx context.Context) (api.Share, error)
+	})
 	if !ok {
 		wire.WriteNoSuchPath(w)
 		return

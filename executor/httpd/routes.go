@@ -84,11 +84,9 @@ func (server *Server) answer(w http.ResponseWriter, r *http.Request) {
 	server.route(w, r, routes, target{})
 }
 
-// Admin returns a handler for operators: /healthz, /readyz, /openapi.json, the state of sales with
+// admin returns a handler for operators: /healthz, /readyz, /openapi.json, the state of sales with
 // their lock nodes and shards, the pages of package dashboard and, if Config.Metrics is set,
 // /metrics. A refund and a drain need a token that may operate, if there are tokens.
-func (server *Server) Admin() http.Handler { return server.identified(server.admin()) }
-
 func (server *Server) admin() http.HandlerFunc {
 	pages := server.dashboard.Handler()
 	return func(w http.ResponseWriter, r *http.Request) {

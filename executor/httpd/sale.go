@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -67,12 +66,6 @@ func (sale *sale) reportUnrecorded(claim string, x *executor.Settlement, a execu
 			"payment", x.Payment, "outcome", a.Outcome)
 	}
 	return a
-}
-
-// clockOff reports whether this process knows that its clock is wrong.
-func (sale *sale) clockOff() bool {
-	e, ok := sale.Service.(interface{ ClockOff() time.Duration })
-	return ok && e.ClockOff() != 0
 }
 
 // placeHeaders caches the headers with a shard and its owner, to save an allocation per response.

@@ -456,3 +456,11 @@ func TestReceiveWindows(t *testing.T) {
 		t.Errorf("a request may send %d bytes and a connection %d, want %d and %d", stream, connection, streamWindow, maxUnread)
 	}
 }
+
+// ServeHTTP handles a request of buyers without a listener.
+func (server *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	server.identified(server.answer)(w, r)
+}
+
+// Admin returns a handler for requests of operators without a listener.
+func (server *Server) Admin() http.Handler { return server.identified(server.admin()) }

@@ -25,14 +25,8 @@ const (
 // postWebhook handles POST /v1/sales/{sale}/webhooks/payment, signed and without a token.
 func (server *Server) postWebhook(w http.ResponseWriter, r *http.Request, t target) (label api.Outcome) {
 	sale := t.sale
-	if sale.webhook == nil {
-		return sale.rejectWebhook(w, r, payments.ErrNoWebhook)
-	}
-	event, f, err := server.readEvent(r, sale)
+	event, err := server.readEvent(r, sale)
 	switch {
-	case f != nil:
-		f.Write(w)
-		return rejected
 	case err != nil:
 		return sale.rejectWebhook(w, r, err)
 	case event.How == "":
@@ -45,20 +39,22 @@ func (server *Server) postWebhook(w http.ResponseWriter, r *http.Request, t targ
 
 // readEvent reads a message and verifies its signature. Until then its sender is unknown, so its
 // memory is limited.
-func (server *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *wire.Problem, error) {
+func (server *Server) readEvent(r *http.Request, sale *sale) (none payments.Event, _ error) {
+	if sale.webhook == nil {
+		return none, payments.ErrNoWebhook
+	}
 	if !server.unsigned.TryTake(bytesOfMessage) {
-		return payments.Event{}, nil, errUnsigned
+		return none, errUnsigned
 	}
 	defer server.unsigned.Add(-bytesOfMessage)
-	body, f := readBody(r, nil, payments.MaxEvent, server.unsigned)
-	switch {
-	case f == crowded:
-		return payments.Event{}, nil, errUnsigned
-	case f != nil:
-		return payments.Event{}, f, nil
+	switch body, f := readBody(r, nil, payments.MaxEvent, server.unsigned); f {
+	case nil:
+		return sale.webhook.Read(server.config.Clock().Wall, r.Header, body)
+	case crowded:
+		return none, errUnsigned
+	default:
+		return none, f
 	}
-	event, err := sale.webhook.Read(server.config.Clock().Wall, r.Header, body)
-	return event, nil, err
 }
 
 const (
@@ -98,11 +94,15 @@ func (sale *sale) answerWebhook(w http.ResponseWriter, r *http.Request, event *p
 // rejectWebhook answers a message that is not accepted.
 func (sale *sale) rejectWebhook(w http.ResponseWriter, r *http.Request, err error) api.Outcome {
 	rejection, is := errors.AsType[*payments.Rejection](err)
+	malformed, ok := errors.AsType[*wire.Problem](err)
+	own, _ := sale.Service.(interface{ ClockOff() time.Duration })
 	switch {
+	case ok:
+		malformed.Write(w)
 	case !is: // payments.ErrAway. Without an outcome, the process has just begun to serve.
 		return sale.answerWebhook(w, r, &payments.Event{}, &executor.Answer{Outcome: cmp.Or(sale.Status().Outcome, api.Standby)})
-	case rejection.Clock && sale.clockOff():
-		wire.WriteUnavailable(w, payments.UnreadyRetry, "The clock of this server is wrong, so it cannot verify the age of the message. Repeat it later, or at another process of the sale.")
+	case rejection.Clock && own != nil && own.ClockOff() != 0:
+		wire.Unavailable(payments.UnreadyRetry, "The clock of this server is wrong, so it cannot verify the age of the message. Repeat it later, or at another process of the sale.").Write(w)
 	default:
 		p := wire.NewProblem(rejection.Status, rejection.Detail)
 		p.RetryAfter = rejection.RetryAfter

@@ -16,12 +16,11 @@ import (
 	"salectl/spec"
 )
 
-// Unit is the unit of a measured value.
+// Unit is the unit of a measured value; "": it is a number, of claims, units and so on.
 type Unit string
 
 // Units.
 const (
-	Count    Unit = "" // number of claims, units and so on
 	Rate     Unit = "/s"
 	Duration Unit = "ms"
 	percent  Unit = "%" // of Metric.Of

@@ -69,7 +69,7 @@ func New(process string, viewers int, clock clock.Clock) *Dashboard {
 func (d *Dashboard) Add(s Sale) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sales = append(slices.Clone(d.sales), shown{s, newFeed(d.clock, d.began, newWatch(d.process, s.Look).event)})
+	d.sales = append(slices.Clone(d.sales), shown{s, newFeed(d.clock, d.began, (&watch{process: d.process, look: s.Look}).event)})
 	slices.SortFunc(d.sales, func(a, b shown) int { return strings.Compare(a.Name, b.Name) })
 }
 

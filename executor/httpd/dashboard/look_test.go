@@ -123,7 +123,7 @@ func TestSnapshot(t *testing.T) {
 
 // What is older than a page shows is forgotten.
 func TestHistory(t *testing.T) {
-	w := newWatch("", func() Look { return Look{Sale: &api.Sale{}} })
+	w := &watch{look: func() Look { return Look{Sale: &api.Sale{}} }}
 	var history func() []byte
 	for i := range 400 {
 		_, history = w.event(clock.Now{Wall: noon.Add(time.Duration(i) * time.Second), Mono: time.Duration(i) * time.Second})
@@ -143,7 +143,7 @@ func BenchmarkEvent(b *testing.B) {
 	for _, shards := range []int{5, 1024} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			l := crowd(1_024_000, shards, owners...)(100)
-			w := newWatch("", func() Look { return l })
+			w := &watch{look: func() Look { return l }}
 			now := clock.Now{Wall: noon, Mono: time.Hour}
 			for b.Loop() {
 				now.Wall, now.Mono = now.Wall.Add(time.Second), now.Mono+time.Second

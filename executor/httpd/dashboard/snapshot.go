@@ -62,8 +62,6 @@ type watch struct {
 	unready, away *trouble
 }
 
-func newWatch(process string, look func() Look) *watch { return &watch{process: process, look: look} }
-
 // event queries the sale and returns the next event.
 func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
 	l := w.look()

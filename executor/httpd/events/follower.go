@@ -177,25 +177,25 @@ func (follower *follower) ended(err error, reader *feed.Reader) {
 	follower.mu.Lock()
 	defer follower.mu.Unlock()
 	defer follower.close()
-	w, answer, comment := follower.out, func() {}, "the feed cannot continue here"
+	var answer *wire.Problem
+	comment := "the feed cannot continue here"
 	switch {
 	case err == nil, errors.Is(err, errHead), errors.Is(err, context.Canceled), follower.request.Context().Err() != nil:
-		comment = "" // the client has all, or is gone
+		return // the client has all, or is gone
 	case errors.Is(err, errOver):
-		answer = func() { w.WriteHeader(http.StatusNoContent) }
+		follower.out.WriteHeader(http.StatusNoContent)
+		return
 	case errors.Is(err, errLeaving):
-		answer, comment = func() { wire.WriteOutcome(w, api.Draining) }, err.Error()
+		answer, comment = wire.ProblemOf(api.Draining), err.Error()
 	case errors.Is(err, errNoRight):
-		answer, comment = func() { follower.grant.May(access.MayFollow).Write(w) }, err.Error()
+		answer, comment = follower.grant.May(access.MayFollow), err.Error()
 	case errors.Is(err, ledger.ErrGone):
-		answer = func() { wire.WriteOutcome(w, api.NoSuchSale) }
+		answer = wire.ProblemOf(api.NoSuchSale)
 	case errors.Is(err, feed.ErrGone):
-		p := wire.NewProblem(http.StatusGone, err.Error()+".")
-		p.ExportDigest = hex.EncodeToString(reader.ExportDigest())
-		answer, comment = func() { p.Write(w) }, err.Error()
+		answer, comment = wire.NewProblem(http.StatusGone, err.Error()+"."), err.Error()
+		answer.ExportDigest = hex.EncodeToString(reader.ExportDigest())
 	case errors.Is(err, feed.ErrForeign):
-		p := wire.NewProblem(http.StatusConflict, err.Error()+". Start without a position, and discard the events before it.")
-		answer = func() { p.Write(w) }
+		answer = wire.NewProblem(http.StatusConflict, err.Error()+". Start without a position, and discard the events before it.")
 	default:
 		if errors.Is(err, errLate) && follower.trouble != nil {
 			err = fmt.Errorf("%w: %w", err, follower.trouble)
@@ -204,15 +204,14 @@ func (follower *follower) ended(err error, reader *feed.Reader) {
 		if follower.begun {
 			level = slog.LevelDebug
 		}
-		attrs := append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "begun", follower.begun, "why", err)
+		attrs := append(wire.LogAttrs(follower.out, follower.request), "sale", follower.sale.name, "begun", follower.begun, "why", err)
 		follower.server.config.Log.Log(context.Background(), level, "a feed has failed", attrs...)
-		answer = func() { wire.WriteUnavailable(w, time.Second, "The ledger cannot be read at the moment.") }
+		answer = wire.Unavailable(time.Second, "The ledger cannot be read at the moment.")
 	}
-	switch {
-	case !follower.begun:
-		answer()
-	case comment != "":
+	if follower.begun {
 		_ = follower.comment(comment) // ignore the error: the client may be gone
+	} else {
+		answer.Write(follower.out)
 	}
 }
 

@@ -95,7 +95,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 	f.encoder = json.NewEncoder(f.lines)
 	f.encoder.SetEscapeHTML(false)
 	if !server.add(f) {
-		wire.WriteUnavailable(w, 5*time.Second, fmt.Sprintf("This process has %d followers, which is its limit. Use another process of the sale, or retry later.", server.config.Limit))
+		wire.Unavailable(5*time.Second, fmt.Sprintf("This process has %d followers, which is its limit. Use another process of the sale, or retry later.", server.config.Limit)).Write(w)
 		return
 	}
 	defer server.remove(f)

@@ -108,7 +108,6 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 		return
 	}
 	x := newStream(&server.config, w, r, sale, grant, FromPeer(r))
-	x.requests.memories = server.memories(&grant)
 	added, ending := server.add(x)
 	if !added {
 		p := wire.ProblemOf(api.Overloaded)
@@ -171,7 +170,8 @@ func (server *Server) Open(sale Sale) (n int) {
 	return n
 }
 
-// add adds a stream, unless there are too many. ending: GoAway(nil) was called before.
+// add adds a stream, unless there are too many, and sets what bounds its requests beside its own limit.
+// ending: GoAway(nil) was called before.
 func (server *Server) add(added *stream) (ok, ending bool) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
@@ -185,6 +185,15 @@ func (server *Server) add(added *stream) (ok, ending bool) {
 		return false, server.ending
 	}
 	server.open[added] = struct{}{}
+	if token, ok := added.grant.Token(); ok {
+		m := server.byTokens[token]
+		if m == nil {
+			m = access.NewMemory(maxTokenBytes)
+			server.byTokens[token] = m // of a valid token: there are few
+		}
+		added.requests.memories = append(added.requests.memories, m)
+	}
+	added.requests.memories = append(added.requests.memories, server.memory)
 	return true, server.ending
 }
 
@@ -192,20 +201,4 @@ func (server *Server) remove(x *stream) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	delete(server.open, x)
-}
-
-// memories returns what bounds the requests of a stream beside its own limit.
-func (server *Server) memories(grant *access.Grant) []*access.Memory {
-	token, ok := grant.Token()
-	if !ok {
-		return []*access.Memory{server.memory}
-	}
-	server.mu.Lock()
-	defer server.mu.Unlock()
-	m := server.byTokens[token]
-	if m == nil {
-		m = access.NewMemory(maxTokenBytes)
-		server.byTokens[token] = m // of a valid token: there are few
-	}
-	return []*access.Memory{m, server.memory}
 }

@@ -22,14 +22,7 @@ func AppendClaim(b []byte, outcome api.Outcome, sale string, claim *executor.Cla
 	b = append(claim.ID.Append(append(b, `,"claim":"`...)), '"')
 	b = AppendString(append(b, `,"sale":`...), sale)
 	b = AppendString(append(b, `,"user":`...), claim.User)
-	b = append(b, `,"units":[`...)
-	for i, unit := range claim.Units {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, unit, 10)
-	}
-	b = append(b, ']')
+	b = appendList(append(b, `,"units":`...), claim.Units, func(b []byte, unit *int64) []byte { return strconv.AppendInt(b, *unit, 10) })
 	if claim.Asked != 0 {
 		b = strconv.AppendInt(append(b, `,"asked":`...), claim.Asked, 10)
 	}
@@ -63,47 +56,43 @@ func appendBooks(b []byte, books api.Books) []byte {
 	return append(append(b, ','), fields[1:len(fields)-1]...)
 }
 
-// appendAmounts appends the value of each unit, in their order, and the currency.
-func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
-	b = append(b, `,"amounts":[`...)
-	for i, unit := range units {
+// appendList appends a JSON array, never null.
+func appendList[E any](b []byte, all []E, one func(b []byte, e *E) []byte) []byte {
+	b = append(b, '[')
+	for i := range all {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, '"'), packets.Text(unit)...), '"')
+		b = one(b, &all[i])
 	}
-	return AppendString(append(b, `],"currency":`...), packets.Currency)
+	return append(b, ']')
+}
+
+// appendAmounts appends the value of each unit, in their order, and the currency.
+func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
+	b = appendList(append(b, `,"amounts":`...), units, func(b []byte, unit *int64) []byte {
+		return append(append(append(b, '"'), packets.Text(*unit)...), '"')
+	})
+	return AppendString(append(b, `,"currency":`...), packets.Currency)
 }
 
 // appendPayloads appends the payload of each unit, in their order.
 func appendPayloads(b []byte, payloads []payload.Fields) []byte {
-	b = append(b, `,"payloads":[`...)
-	for i, p := range payloads {
-		if i > 0 {
-			b = append(b, ',')
-		}
+	return appendList(append(b, `,"payloads":`...), payloads, func(b []byte, p *payload.Fields) []byte {
 		b = append(b, '{')
-		for j, name := range p.Columns {
-			if j > 0 {
+		for i, name := range p.Columns {
+			if i > 0 {
 				b = append(b, ',')
 			}
-			b = AppendString(append(AppendString(b, name), ':'), p.Values[j])
+			b = AppendString(append(AppendString(b, name), ':'), p.Values[i])
 		}
-		b = append(b, '}')
-	}
-	return append(b, ']')
+		return append(b, '}')
+	})
 }
 
-// appendClaims appends a JSON array of claims, never null.
+// appendClaims appends a JSON array of claims.
 func appendClaims(b []byte, sale string, claims []executor.Claim) []byte {
-	b = append(b, '[')
-	for i := range claims {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = AppendClaim(b, claims[i].State, sale, &claims[i])
-	}
-	return append(b, ']')
+	return appendList(b, claims, func(b []byte, claim *executor.Claim) []byte { return AppendClaim(b, claim.State, sale, claim) })
 }
 
 // AppendUser appends a page of a user's claims, and the cursor of the next one, if there is one: an

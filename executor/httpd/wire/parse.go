@@ -277,7 +277,7 @@ func (parser *Parser) integer(what string) (int64, *Problem) {
 		parser.space()
 	}
 	start, n := parser.at, int64(0)
-	for ; parser.at < len(parser.In) && isDigit(parser.In[parser.at]); parser.at++ {
+	for ; parser.at < len(parser.In) && '0' <= parser.In[parser.at] && parser.In[parser.at] <= '9'; parser.at++ {
 		digit := int64(parser.In[parser.at] - '0')
 		if n > (math.MaxInt64-digit)/10 {
 			n = math.MaxInt64
@@ -307,8 +307,6 @@ func (parser *Parser) Bool(what string) (bool, *Problem) {
 	}
 	return false, Malformed("%s: must be true or false, without quotes", what)
 }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // escapes matches an escape sequence of JSON: a surrogate pair, or half of one (1), or any other.
 var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)`)

@@ -141,11 +141,11 @@ func WriteNoSuchPath(w http.ResponseWriter) {
 	NewProblem(http.StatusNotFound, NothingHere+"Claims go to /v1/sales/{sale}/claims.").Write(w)
 }
 
-// WriteUnavailable answers 503 and says when to try again.
-func WriteUnavailable(w http.ResponseWriter, retryAfter time.Duration, detail string) {
+// Unavailable returns the problem of a request that may be repeated after a time.
+func Unavailable(retryAfter time.Duration, detail string) *Problem {
 	p := NewProblem(http.StatusServiceUnavailable, detail)
 	p.RetryAfter = retryAfter
-	p.Write(w)
+	return p
 }
 
 // WriteForbidden answers 403.
