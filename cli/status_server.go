@@ -40,7 +40,10 @@ func askServer(ctx context.Context, s *saleStatus, a asker) {
 // query queries processes in sequence until one reports everything, which add receives. If none
 // does, the first that answers counts.
 func (a asker) query(ctx context.Context, s *saleStatus, addresses []string, add func(told api.Sale)) {
-	for _, address := range a.where(addresses) {
+	if a.admin != nil {
+		addresses = []string{a.admin.Host}
+	}
+	for _, address := range addresses {
 		told, err := a.read(ctx, address, s.Sale)
 		problem, answered := errors.AsType[*api.Problem](err)
 		switch {
@@ -57,14 +60,6 @@ func (a asker) query(ctx context.Context, s *saleStatus, addresses []string, add
 			s.tell(told)
 		}
 	}
-}
-
-// where returns the addresses to query, given those in the leases.
-func (a asker) where(named []string) []string {
-	if a.admin != nil {
-		return []string{a.admin.Host}
-	}
-	return named
 }
 
 // tell adds the report of the process that serves a sale.
