@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -20,10 +19,8 @@ import (
 // copied is the temporary copy of a sale that a rehearsal sells.
 type copied struct {
 	*program
-	store   *backends.Store
-	of      string // name of the original sale
-	sale    spec.Sale
-	planned bool // the copy may exist and must be removed
+	store *backends.Store
+	sale  spec.Sale
 
 	// Of a draw; generated for the copy and kept in memory only.
 	drawKey *units.Key
@@ -37,15 +34,6 @@ const (
 	// the duration of any lease.
 	orphanAge = time.Duration(spec.MaxLockTTL) + 5*time.Second
 )
-
-// create removes what killed rehearsals of the sale have left, and applies the copy.
-func (c *copied) create(ctx context.Context) error {
-	if err := apply.RemoveCopies(ctx, c.planning(c.store), c.of, orphanAge); err != nil {
-		return err
-	}
-	c.planned = true
-	return c.apply(ctx)
-}
 
 // planning returns the program's configuration with the copy's own key.
 func (c *copied) planning(store *backends.Store) apply.Config {
@@ -74,17 +62,6 @@ func (c *copied) apply(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// remove removes the copy without a trace.
-func (c *copied) remove(ctx context.Context) error {
-	if !c.planned {
-		return nil
-	}
-	if _, err := apply.Purge(ctx, c.planning(c.store), c.sale.Name); err != nil {
-		return fmt.Errorf("the copy %s was not removed, the next rehearsal will: %w", c.sale.Name, err)
-	}
-	return nil
 }
 
 // serve serves the copy while use runs.

@@ -41,6 +41,12 @@ func (r *decision) Accepted() bool {
 	return r.Outcome == r.wanted || r.wanted == "" && r.Outcome.Row().Exit == exitOK
 }
 
+// decisionView is the data of the view of a decision.
+type decisionView struct {
+	*decision
+	Doubt doubt
+}
+
 // doubt describes what is unknown of a request that may have been accepted, and how to learn it.
 type doubt struct{ What, Remedy string }
 
@@ -66,7 +72,7 @@ func (p *program) decided(r decision, a api.Answer, err error, asJSON bool, unkn
 	if asJSON {
 		p.emit(r)
 	} else {
-		p.decisionText(&r, unknown)
+		p.view("decision", decisionView{&r, unknown})
 	}
 	if !r.Accepted() {
 		return shown{&outcomeError{r.Outcome, r.Detail}}
@@ -81,13 +87,6 @@ type outcomeError struct {
 }
 
 func (e *outcomeError) Error() string { return string(e.outcome) + ": " + e.detail }
-
-func (p *program) decisionText(r *decision, unknown doubt) {
-	p.view("decision", struct {
-		*decision
-		Doubt doubt
-	}{r, unknown})
-}
 
 // unitList formats units as "unit 7" or "units 7, 12".
 func unitList(units []int64) string {

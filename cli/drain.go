@@ -84,16 +84,9 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 	}
 	defer process.Close()
 	var share api.Share
-	ask := func(ask func(context.Context) (api.Share, error)) error {
-		got, err := p.patiently(ctx, process, ask)
-		if err == nil {
-			share = got
-		}
-		return err
-	}
-	err = ask(func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
+	err = p.patiently(ctx, process, &share, func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
 	var doneAt time.Time // begin of the present state done; zero: it is not done
-	for said, lastAt := -1, time.Now(); err == nil; err = ask(process.Share) {
+	for said, lastAt := -1, time.Now(); err == nil; err = p.patiently(ctx, process, &share, process.Share) {
 		done := share.Shards == 0
 		if undo {
 			done = share.Shards >= share.Assigned
@@ -125,37 +118,41 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 		p.drained(process, share, undo)
 		return nil
 	}
-	if share.Sale != "" && ctx.Err() != nil {
-		if process.json {
-			p.emit(drainReply{share, false})
-		}
-		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.server.Host))
-		if !undo && !share.HasTakers {
-			return advised{what: err.Error(), err: err,
-				remedy: "Run 'salectl drain --undo --admin URL' with the admin address of a standby process, or start another 'salectl serve'."}
-		}
+	if share.Sale == "" || ctx.Err() == nil {
 		return err
+	}
+	if process.json {
+		p.emit(drainReply{share, false})
+	}
+	err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.server.Host))
+	if !undo && !share.HasTakers {
+		return advised{what: err.Error(), err: err,
+			remedy: "Run 'salectl drain --undo --admin URL' with the admin address of a standby process, or start another 'salectl serve'."}
 	}
 	return err
 }
 
-// patiently repeats a request while the process does not serve the sale yet.
-func (p *program) patiently(ctx context.Context, process *connection, ask func(context.Context) (api.Share, error)) (api.Share, error) {
+// patiently repeats a request while the process does not serve the sale yet, and sets share to the
+// answer.
+func (p *program) patiently(ctx context.Context, process *connection, share *api.Share, ask func(context.Context) (api.Share, error)) error {
 	said := ""
 	for {
-		share, err := ask(ctx)
+		got, err := ask(ctx)
 		problem, refused := errors.AsType[*api.Problem](err)
 		switch {
+		case err == nil:
+			*share = got
+			return nil
 		case !refused || problem.Outcome != api.Standby && problem.Outcome != api.Draining:
-			return share, process.explain(err)
+			return process.explain(err)
 		case problem.Outcome == api.Draining:
-			return share, &planner.Refusal{Reason: process.server.Host + " is shutting down"}
+			return &planner.Refusal{Reason: process.server.Host + " is shutting down"}
 		case problem.Detail != said:
 			said = problem.Detail
 			p.say("%s: %s; retrying.", process.server.Host, said)
 		}
 		if api.Sleep(ctx, operatingEvery) != nil {
-			return share, fmt.Errorf("%w: %s: %s", context.Cause(ctx), process.server.Host, said)
+			return fmt.Errorf("%w: %s: %s", context.Cause(ctx), process.server.Host, said)
 		}
 	}
 }

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -98,16 +98,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			if toOut {
 				return write(p.out)
 			}
-			path := o.out
-			if path == "" {
-				path = liveExport(sale.Name, log.UID())
-				switch {
-				case o.redact:
-					path = strings.TrimSuffix(path, "ndjson") + "redacted.ndjson"
-				case o.csv:
-					path = strings.TrimSuffix(path, "ndjson") + "csv"
-				}
-			}
+			path := cmp.Or(o.out, fmt.Sprintf("%s-%s.live.%s", sale.Name, log.UID(), o.extension()))
 			if err := files.CheckManifest(path); err != nil {
 				return withFlag(err, "--out")
 			}
@@ -142,8 +133,17 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 	return func(w io.Writer) error { return x.Write(ctx, w) }, nil
 }
 
-// liveExport returns a file name that differs from that of destroy, which it would block.
-func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson", sale, uid) }
+// extension ends the default name of the file, which differs from that of destroy: it would block
+// that.
+func (o exportOptions) extension() string {
+	switch {
+	case o.redact:
+		return "redacted.ndjson"
+	case o.csv:
+		return "csv"
+	}
+	return "ndjson"
+}
 
 // exported prints a summary, unless the file itself is the answer.
 func (p *program) exported(path string, o exportOptions, c export.Counts) {

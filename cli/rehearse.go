@@ -82,8 +82,7 @@ func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 // stage rehearses one sale and removes its copy in every case. The returned page has the
 // results of the rehearsal and the audit.
 func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, store *backends.Store) (page *report.Page, err error) {
-	c := &copied{program: p, store: store, of: sale.Name}
-	c.sale = sale
+	c := &copied{program: p, store: store, sale: sale}
 	c.sale.Name, c.sale.Run = apply.CopyName(sale.Name), 1
 	c.sale.OpensAt, c.sale.ClosesAt = time.Time{}, time.Time{}
 	if sale.Payment != nil {
@@ -105,13 +104,19 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		return nil, err
 	}
 
+	// What killed rehearsals of the sale have left.
+	if err := apply.RemoveCopies(ctx, c.planning(store), sale.Name, orphanAge); err != nil {
+		return nil, err
+	}
 	defer func() {
 		// A signal ends the rehearsal, not the removal; a second one does.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 		defer cancel()
-		err = errors.Join(err, c.remove(ctx))
+		if _, left := apply.Purge(ctx, c.planning(store), c.sale.Name); left != nil {
+			err = errors.Join(err, fmt.Errorf("the copy %s was not removed, the next rehearsal will: %w", c.sale.Name, left))
+		}
 	}()
-	if err := c.create(ctx); err != nil {
+	if err := c.apply(ctx); err != nil {
 		return nil, err
 	}
 	concurrency := min(o.concurrency, users)

@@ -148,7 +148,7 @@ func (p *program) await(ctx, bounded context.Context, store *backends.Store, sal
 		switch {
 		case err == nil && (o.waitFor == "" || last.is(o.waitFor)):
 			return last, nil
-		case err != nil && bounded.Err() == nil && (o.waitFor == "" || !mayPass(err)):
+		case err != nil && bounded.Err() == nil && (o.waitFor == "" || !errors.Is(err, ledger.ErrGone) && !errors.Is(err, planner.ErrStore)):
 			return last, err
 		}
 		select {
@@ -207,9 +207,4 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 		return "it closes at " + planner.TimeText(s.ClosesAt)
 	}
 	return ""
-}
-
-// mayPass reports whether a later look may see what this one did not.
-func mayPass(err error) bool {
-	return errors.Is(err, ledger.ErrGone) || errors.Is(err, planner.ErrStore)
 }

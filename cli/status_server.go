@@ -32,31 +32,34 @@ type asker struct {
 
 // askServer adds to a status what only the process that serves the sale knows: since when a
 // node is down or a shard stalls, and the state of holds. A single read shows the present
-// only. If no process reports everything, the first that lists the processes counts.
+// only.
 func askServer(ctx context.Context, s *saleStatus, a asker) {
-	for _, address := range a.where(serversOf(s.Status)) {
+	a.query(ctx, s, serversOf(s.Status), s.tell)
+}
+
+// query queries processes in sequence until one reports everything, which add receives. If none
+// does, the first that answers counts.
+func (a asker) query(ctx context.Context, s *saleStatus, addresses []string, add func(told api.Sale)) {
+	if a.admin != nil {
+		addresses = []string{a.admin.Host}
+	}
+	for _, address := range addresses {
 		told, err := a.read(ctx, address, s.Sale)
+		problem, answered := errors.AsType[*api.Problem](err)
 		switch {
 		case err == nil:
 			s.Server = &current.ServerStatus{Address: address}
 			if told.Nodes == nil {
 				s.Server.Error = a.advise(notOperating)
 			}
-			s.tell(told)
+			add(told)
 			return
-		case s.Server == nil || told.Processes != nil && s.Processes == nil:
+		case s.unread() && answered && problem.Outcome == api.NoSuchSale: // it serves others
+		case s.Server == nil || answered && s.Processes == nil:
 			s.Server = &current.ServerStatus{Address: address, Error: err.Error()}
 			s.tell(told)
 		}
 	}
-}
-
-// where returns the addresses to query, given those in the leases.
-func (a asker) where(named []string) []string {
-	if a.admin != nil {
-		return []string{a.admin.Host}
-	}
-	return named
 }
 
 // tell adds the report of the process that serves a sale.
@@ -209,10 +212,7 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 		view.judge()
 		return view, nil
 	}
-	if bounded.Err() != nil {
-		return nil, err
-	}
-	if !errors.Is(err, planner.ErrStore) {
+	if bounded.Err() != nil || !errors.Is(err, planner.ErrStore) {
 		return nil, err
 	}
 	return p.readOutage(ctx, store, name, a, err), err
@@ -228,30 +228,13 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 		return nil
 	}
 	view := &saleStatus{Status: outage.Status("")}
-	for i, address := range a.where(outage.Processes()) {
-		if i == mostLooked {
-			break
-		}
-		told, err := a.read(ctx, address, name)
-		var problem *api.Problem
-		switch {
-		case err == nil:
-			view.Status = outage.Status(told.UID) // of all leases those of this run
-			view.Server = &current.ServerStatus{Address: address, Phase: told.Phase}
-			if told.Nodes == nil {
-				view.Server.Error = a.advise(notOperating)
-			}
-			view.know(told)
-			view.judge()
-			return view
-		case errors.As(err, &problem) && problem.Outcome == api.NoSuchSale:
-		case errors.As(err, &problem) && view.Processes == nil: // it has, or had, the sale
-			view.Server = &current.ServerStatus{Address: address, Error: err.Error()}
-			view.tell(told)
-		case view.Server == nil:
-			view.Server = &current.ServerStatus{Address: address, Error: err.Error()}
-		}
-	}
+	processes := outage.Processes()
+	a.query(ctx, view, processes[:min(len(processes), mostLooked)], func(told api.Sale) {
+		server := view.Server
+		view.Status = outage.Status(told.UID) // of all leases those of this run
+		view.Server, server.Phase = server, told.Phase
+		view.know(told)
+	})
 	view.judge()
 	return view
 }

@@ -137,7 +137,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
 				t.Errorf("server: %+v", s.Server)
 			}
-			if got := served(&saleStatus{Status: s}); !strings.HasSuffix(got, "which does not report the state of the sale: "+test.want) {
+			if got := served(&saleStatus{Status: s}); !strings.HasSuffix(got, "; "+s.Server.Address+" does not report the state of the sale: "+test.want) {
 				t.Errorf("it says %q", got)
 			}
 			if got := nodeState(s.Nodes[1]); got != "down now: connection refused" {
@@ -170,7 +170,7 @@ func TestWhoServes(t *testing.T) {
 		want   string
 	}{
 		"an owner":                          {"h:1", answers, 0, "served at h:1"},
-		"an owner that is silent":           {"h:1", silent, 0, "served at h:1, which does not report the state of the sale: connection refused"},
+		"an owner that is silent":           {"h:1", silent, 0, "served at h:1; h:1 does not report the state of the sale: connection refused"},
 		"another is asked, and silent":      {"o:1", silent, 0, "served at o:1; h:1 does not report the state of the sale: connection refused"},
 		"nobody":                            {"", nil, 0, "no process serves it"},
 		"the last one has gone":             {"", silent, 1, "no process serves it"},

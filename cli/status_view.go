@@ -134,10 +134,8 @@ func served(s *saleStatus) string {
 	}
 	answers := s.Server != nil && s.Server.Error == ""
 	switch {
-	case s.Owner != "" && s.Server != nil && !answers && s.Server.Address != s.Owner:
-		return fmt.Sprintf("served at %s; %s does not report the state of the sale: %s", s.Owner, s.Server.Address, s.Server.Error)
 	case s.Owner != "" && s.Server != nil && !answers:
-		return fmt.Sprintf("served at %s, which does not report the state of the sale: %s", s.Owner, s.Server.Error)
+		return fmt.Sprintf("served at %s; %s %s", s.Owner, s.Server.Address, s.untold())
 	case s.Owner != "":
 		return "served at " + s.Owner
 	case answers:

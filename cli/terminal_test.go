@@ -102,7 +102,7 @@ func (p *pty) await(text string) {
 func TestServersTextOnATerminal(t *testing.T) {
 	tty := openTerminal(t)
 	p := &program{out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables, drivers: ownDrivers}
-	p.decisionText(&decision{Outcome: api.NotEligible, Detail: "no\x1b[2J\x1b]0;sold\x07"}, doubt{})
+	p.view("decision", decisionView{&decision{Outcome: api.NotEligible, Detail: "no\x1b[2J\x1b]0;sold\x07"}, doubt{}})
 	tty.await("\x1b[33mnot_eligible\x1b[0m: no\\x1b[2J\\x1b]0;sold\\a\r\n")
 	p.say("%s", "lost\x1b[1A")
 	tty.await("lost\\x1b[1A\r\n")

@@ -144,15 +144,15 @@ func TestWasMarked(t *testing.T) {
 
 func TestVotes(t *testing.T) {
 	for votes, want := range map[Votes]string{
-		{1, 1}: "the only lock node votes",
-		{1, 0}: "the only lock node does not vote: no process can sell before it does",
-		{3, 3}: "3 of 3 lock nodes vote: one may fail",
-		{3, 2}: "2 of 3 lock nodes vote: no other may fail",
-		{3, 1}: "only 1 of 3 lock nodes votes: no process can sell before 2 do",
-		{3, 0}: "none of 3 lock nodes votes: no process can sell before 2 do",
-		{5, 5}: "5 of 5 lock nodes vote: 2 may fail",
-		{5, 4}: "4 of 5 lock nodes vote: 1 more may fail",
-		{5, 2}: "only 2 of 5 lock nodes vote: no process can sell before 3 do",
+		{1, 1}: "lock nodes that vote: 1 of 1; none may fail",
+		{1, 0}: "lock nodes that vote: 0 of 1; no process can sell before 1 do",
+		{3, 3}: "lock nodes that vote: 3 of 3; 1 may fail",
+		{3, 2}: "lock nodes that vote: 2 of 3; none may fail",
+		{3, 1}: "lock nodes that vote: 1 of 3; no process can sell before 2 do",
+		{3, 0}: "lock nodes that vote: 0 of 3; no process can sell before 2 do",
+		{5, 5}: "lock nodes that vote: 5 of 5; 2 may fail",
+		{5, 4}: "lock nodes that vote: 4 of 5; 1 may fail",
+		{5, 2}: "lock nodes that vote: 2 of 5; no process can sell before 3 do",
 	} {
 		if got := votes.String(); got != want {
 			t.Errorf("%+v: %q, want %q", votes, got, want)

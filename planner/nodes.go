@@ -62,29 +62,15 @@ func (v Votes) Majority() int { return v.Nodes/2 + 1 }
 
 // String describes what the votes mean for the sale.
 func (v Votes) String() string {
-	spare := v.Voting - v.Majority()
-	switch {
-	case v.Nodes == 1 && v.Voting == 1:
-		return "the only lock node votes"
-	case v.Nodes == 1:
-		return "the only lock node does not vote: no process can sell before it does"
-	case v.Voting == 0:
-		return fmt.Sprintf("none of %d lock nodes votes: no process can sell before %d do", v.Nodes, v.Majority())
-	case v.Voting == 1:
-		return fmt.Sprintf("only 1 of %d lock nodes votes: no process can sell before %d do", v.Nodes, v.Majority())
+	text := fmt.Sprintf("lock nodes that vote: %d of %d; ", v.Voting, v.Nodes)
+	switch spare := v.Voting - v.Majority(); {
 	case spare < 0:
-		return fmt.Sprintf("only %d of %d lock nodes vote: no process can sell before %d do", v.Voting, v.Nodes, v.Majority())
+		return text + fmt.Sprintf("no process can sell before %d do", v.Majority())
+	case spare == 0:
+		return text + "none may fail"
+	default:
+		return text + fmt.Sprintf("%d may fail", spare)
 	}
-	may := "no other"
-	switch {
-	case spare == 1 && v.Voting == v.Nodes:
-		may = "one"
-	case v.Voting == v.Nodes:
-		may = fmt.Sprint(spare)
-	case spare > 0:
-		may = fmt.Sprintf("%d more", spare)
-	}
-	return fmt.Sprintf("%d of %d lock nodes vote: %s may fail", v.Voting, v.Nodes, may)
 }
 
 // Votes counts the nodes that vote on the sale's leases now. A node without a marker abstains

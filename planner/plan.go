@@ -227,9 +227,7 @@ func (p *Plan) Encode() ([]byte, error) {
 
 // LooksLikePlan reports whether a file begins like a saved plan. This distinguishes plans from
 // sale files, which may be JSON too.
-func LooksLikePlan(begin []byte) bool {
-	return plans.Match(begin)
-}
+func LooksLikePlan(begin []byte) bool { return plans.Match(begin) }
 
 var plans = regexp.MustCompile(`^\s*\{\s*"formatVersion"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(apply|phase|destroy|reveal)"`)
 

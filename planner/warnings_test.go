@@ -58,7 +58,7 @@ func TestWarningsOfNodes(t *testing.T) {
 		"one is away":                 {KindApply, false, 0, 1, 0, []string{away, canSell}},
 		"one is away, of lists":       {KindApply, false, 0, 1, 2, []string{away, allLists}},
 		"two are away":                {KindApply, false, 0, 2, 0, []string{away, "lock node n2 cannot be used: ", tooFew}},
-		"one is away, of a live sale": {KindApply, true, 0, 1, 0, []string{away, "2 of 3 lock nodes vote"}},
+		"one is away, of a live sale": {KindApply, true, 0, 1, 0, []string{away, "lock nodes that vote: 2 of 3"}},
 		"all vote, of a live sale":    {KindApply, true, 0, 0, 0, nil},
 		"one is away, of what goes":   {KindDestroy, false, 0, 1, 0, []string{away}},
 	} {

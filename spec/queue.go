@@ -51,9 +51,7 @@ func (d *decoder) queue(q *Queue) {
 
 // sane checks what the rest of the program assumes about a queue.
 func (q *Queue) sane() error {
-	switch {
-	case q == nil:
-	case (q.Order == OrderPriority) != (q.Priority != ""):
+	if q != nil && (q.Order == OrderPriority) != (q.Priority != "") {
 		return errors.New("the queue has a priority and no order by it, or the other way round")
 	}
 	return nil

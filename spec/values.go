@@ -40,16 +40,12 @@ var (
 	digitsRE     = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// ParseTime parses an RFC 3339 time as in a document.
+// ParseTime parses an RFC 3339 time of any year; time.Parse accepts some invalid ones.
 func ParseTime(text string) (time.Time, error) {
-	return withError(readTime(text))
-}
-
-func withError[V any](value V, f *fault) (V, error) {
-	if f != nil {
-		return value, errors.New(f.message)
+	if !timeRE.MatchString(text) {
+		return time.Time{}, errors.New("is no RFC 3339 time")
 	}
-	return value, nil
+	return time.Parse(time.RFC3339Nano, text)
 }
 
 // readTime parses a time. The years are bounded, since a typing error of one digit is likelier
@@ -109,7 +105,11 @@ func FormatTerm(d time.Duration) string {
 // ParseAddress parses host:port and returns its canonical form, which is equal for equal
 // addresses.
 func ParseAddress(text string) (string, error) {
-	return withError(readAddress(text))
+	address, f := readAddress(text)
+	if f != nil {
+		return "", errors.New(f.message)
+	}
+	return address, nil
 }
 
 // readAddress parses host:port and returns its canonical form.

@@ -81,12 +81,8 @@ func mdFence(lines []string) string {
 
 // longestRun returns the length of the longest run of backquotes.
 func longestRun(text string) (longest int) {
-	run := 0
-	for _, r := range text {
-		if run++; r != '`' {
-			run = 0
-		}
-		longest = max(longest, run)
+	for _, run := range strings.FieldsFunc(text, func(r rune) bool { return r != '`' }) {
+		longest = max(longest, len(run))
 	}
 	return longest
 }

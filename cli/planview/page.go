@@ -235,8 +235,8 @@ func holdTerms(p *spec.Payment) spec.Payment {
 	if p == nil {
 		return spec.Payment{}
 	}
-	terms := *p
-	terms.UnpaidPerUser, terms.Check, terms.Webhook = 0, nil, nil
+	terms := p.Terms()
+	terms.UnpaidPerUser = 0
 	return terms
 }
 

@@ -32,12 +32,13 @@ func Write(w io.Writer, c terminal.Palette, sale spec.Sale, plan *planner.Plan, 
 	}
 	fmt.Fprintf(w, "\n%s %d to create, %d to update, %d to delete.\n",
 		c.Bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
-	fmt.Fprintf(w, "  %s\n", legend(c))
+	m := marks(c)
+	fmt.Fprintf(w, "  %s create  %s update  %s delete\n", m[planner.Create], m[planner.Update], m[planner.Delete])
 }
 
-// legend describes the marks of actions.
-func legend(c terminal.Palette) string {
-	return c.Green("+") + " create  " + c.Yellow("~") + " update  " + c.Red("-") + " delete"
+// marks returns the marks of actions.
+func marks(c terminal.Palette) map[string]string {
+	return map[string]string{planner.Create: c.Green("+"), planner.Update: c.Yellow("~"), planner.Delete: c.Red("-")}
 }
 
 // writeActions prints the actions of a plan, and folds similar ones unless all is set.
@@ -54,7 +55,7 @@ func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all
 		if text := group[0].Reason; text != "" && (i == 0 || text != groups[i-1][0].Reason) { // printed once
 			reason = "  " + c.Dim("# "+text)
 		}
-		writeGroup(w, actionMark(c, group[0]), group, reason, widest)
+		writeGroup(w, marks(c)[group[0].Action], group, reason, widest)
 	}
 	if folds {
 		terminal.ListsAll(w, c)
@@ -121,13 +122,6 @@ func writeGroup(w io.Writer, mark string, group []planner.Action, reason string,
 	for _, f := range fields {
 		fmt.Fprintf(w, "      %-*s  %s\n", width, f.Name, f.After)
 	}
-}
-
-// actionMark returns the mark of an action.
-func actionMark(c terminal.Palette, a planner.Action) string {
-	return map[string]string{
-		planner.Create: c.Green("+"), planner.Update: c.Yellow("~"), planner.Delete: c.Red("-"),
-	}[a.Action]
 }
 
 // shownFields returns the attributes shown to people.

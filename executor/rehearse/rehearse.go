@@ -53,10 +53,6 @@ type Config struct {
 	// machine. Required with Payment.
 	Admin string
 
-	// Timeout is how long a buyer waits for an answer before repeating the request. Zero means
-	// DefaultTimeout.
-	Timeout time.Duration
-
 	// Patience is how long after the start buyers repeat requests when told to retry later. Zero
 	// means DefaultPatience.
 	Patience time.Duration
@@ -73,7 +69,6 @@ type Config struct {
 // Defaults of a Config.
 const (
 	DefaultConcurrency = 200
-	DefaultTimeout     = 15 * time.Second
 	DefaultPatience    = time.Minute
 )
 
@@ -88,7 +83,7 @@ var (
 // withDefaults returns c with defaults.
 func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
-	c.Timeout, c.Patience = cmp.Or(c.Timeout, DefaultTimeout), cmp.Or(c.Patience, DefaultPatience)
+	c.Patience = cmp.Or(c.Patience, DefaultPatience)
 	if c.Progress == nil {
 		c.Progress = func(int, int) {}
 	}

@@ -174,8 +174,9 @@ func recordsOf(workers []*worker) (all []record) {
 
 // Limits of a buyer's retries.
 const (
-	maxAttempts = 10
-	maxWait     = 5 * time.Second // upper limit of Retry-After
+	maxAttempts   = 10
+	answerTimeout = 15 * time.Second
+	maxWait       = 5 * time.Second // upper limit of Retry-After
 )
 
 // Drive sends all buyers to the sale in one burst, and returns their observations. It returns an
@@ -185,7 +186,7 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 	transport := newTransport(c)
 	defer transport.CloseIdleConnections()
 	d := &drive{Config: c, visits: planned(c), api: api.Config{
-		Servers: []string{c.URL}, Sale: c.Name, Transport: transport, Timeout: c.Timeout, MaxWait: maxWait,
+		Servers: []string{c.URL}, Sale: c.Name, Transport: transport, Timeout: answerTimeout, MaxWait: maxWait,
 	}}
 	for _, v := range d.visits {
 		d.total += len(v)

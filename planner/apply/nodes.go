@@ -45,8 +45,9 @@ func (x *execution) checkNodes() {
 	giveUp, pause := x.core.Now.Mono+min(x.core.Patience, nodePatience), machine.FirstPause
 	for {
 		var silent []string
+		var errs []error
 		for _, n := range x.nodes {
-			if n.Err != nil {
+			if errs = append(errs, n.Err); n.Err != nil {
 				silent = append(silent, n.Name+": "+planner.ShortNodeError(n.Name, n.Err))
 			}
 		}
@@ -56,7 +57,7 @@ func (x *execution) checkNodes() {
 		switch begins := x.intent.GetGeneration() == 1; {
 		case denials(keepers) != "":
 			x.core.Fail(fmt.Errorf("nothing was changed: an apply needs all nodes that keep lists, and some do not permit it: %s", denials(keepers)))
-		case begins && quorum.NotPermitted(errorsOf(x.nodes)):
+		case begins && quorum.NotPermitted(errs):
 			x.core.Fail(fmt.Errorf("nothing was changed: a new sale needs %d of %d lock nodes, and too many do not permit it: %s", all/2+1, all, denials(x.nodes)))
 		case !begins || 2*len(silent) < all || all == 0:
 			return
@@ -70,14 +71,6 @@ func (x *execution) checkNodes() {
 		x.askNodes()
 		pause = min(2*pause, machine.LastPause)
 	}
-}
-
-// errorsOf returns the error of each node's query.
-func errorsOf(nodes []lockNode) (errs []error) {
-	for _, n := range nodes {
-		errs = append(errs, n.Err)
-	}
-	return errs
 }
 
 // denials lists the nodes that deny permission; "" if there is none.

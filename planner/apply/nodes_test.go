@@ -52,7 +52,7 @@ func TestApplyWithoutANode(t *testing.T) {
 	}
 	for range 2 { // as long as it takes
 		again := w.mustPlan(tickets(10))
-		if brief(again) != "~node/node-1 marker unknown>good" || !slices.Contains(again.Warnings, "2 of 3 lock nodes vote: no other may fail") {
+		if brief(again) != "~node/node-1 marker unknown>good" || !slices.Contains(again.Warnings, "lock nodes that vote: 2 of 3; none may fail") {
 			t.Errorf("meanwhile: %s, %q", brief(again), again.Warnings)
 		}
 		if result, err := w.apply(again); !errors.Is(err, planner.ErrPartly) || result.Changed {
@@ -141,7 +141,7 @@ func TestApplyWithoutAMajority(t *testing.T) {
 	down(w.nodes[0])
 	down(w.nodes[2])
 	more := w.mustPlan(tickets(13))
-	if last := more.Warnings[len(more.Warnings)-1]; last != "only 1 of 3 lock nodes votes: no process can sell before 2 do" {
+	if last := more.Warnings[len(more.Warnings)-1]; last != "lock nodes that vote: 1 of 3; no process can sell before 2 do" {
 		t.Errorf("warnings: %q", more.Warnings)
 	}
 	if result, err := w.apply(more); err != nil || len(result.Unmarked) != 0 || len(result.Warnings) != 2 {
@@ -572,7 +572,7 @@ func TestNodesThatAbstain(t *testing.T) {
 	if n := s.Nodes[1]; n.VotesFrom.Format(time.RFC3339) != "2026-11-11T12:00:10Z" || n.Unmarked || s.Voting != 2 {
 		t.Errorf("mended: %+v", n)
 	}
-	if fmt.Sprint(s.Warnings) != "[2 of 3 lock nodes vote: no other may fail]" {
+	if fmt.Sprint(s.Warnings) != "[lock nodes that vote: 2 of 3; none may fail]" {
 		t.Errorf("warnings: %q", s.Warnings)
 	}
 	w.pass(10 * time.Second)
@@ -598,8 +598,8 @@ func TestNodeWarnings(t *testing.T) {
 		"new, two are":            {func(*world) {}, 2, apply, []string{"1 of 3 lock nodes can be used, and a new sale needs 2"}},
 		"being made":              {halfWay, 1, apply, []string{without}},
 		"live":                    {applied, 0, apply, nil},
-		"live, one is away":       {applied, 1, apply, []string{"2 of 3 lock nodes vote: no other may fail"}},
-		"live, two are":           {applied, 2, apply, []string{"only 1 of 3 lock nodes votes: no process can sell before 2 do"}},
+		"live, one is away":       {applied, 1, apply, []string{"lock nodes that vote: 2 of 3; none may fail"}},
+		"live, two are":           {applied, 2, apply, []string{"lock nodes that vote: 1 of 3; no process can sell before 2 do"}},
 		"destroy":                 {applied, 2, destroy, nil},
 		"destroy while made":      {halfWay, 2, destroy, nil},
 		"the next run, one away":  {func(w *world) { applied(w); w.mustDestroy() }, 1, applies(run(tickets(10), 2)), []string{without}},
@@ -661,7 +661,7 @@ func TestStatusFromAMinority(t *testing.T) {
 	down(w.nodes[1])
 	s := w.status()
 	want := []string{
-		"only 1 of 3 lock nodes votes: no process can sell before 2 do",
+		"lock nodes that vote: 1 of 3; no process can sell before 2 do",
 		"it is unknown whether a process serves it: too few lock nodes answer",
 	}
 	if s.Owner != "" || !slices.Equal(s.Warnings, want) {

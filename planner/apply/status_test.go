@@ -88,7 +88,7 @@ func TestStatusOfAShard(t *testing.T) {
 func TestStatusOfShardsWithoutAHead(t *testing.T) {
 	w := newWorld(t)
 	w.runUntil(w.mustPlan(tickets(10)), 1)
-	if s := w.status(); s.Shards[1].Error != "it has no log" || len(s.Warnings) != 1 || s.Warnings[0] != "none of 3 lock nodes votes: no process can sell before 2 do" {
+	if s := w.status(); s.Shards[1].Error != "it has no log" || len(s.Warnings) != 1 || s.Warnings[0] != "lock nodes that vote: 0 of 3; no process can sell before 2 do" {
 		t.Errorf("being made: %+v", s)
 	}
 	w.mustApply(tickets(10))
@@ -168,7 +168,7 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 	}
 	want := []string{
 		"1 of 3 shards cannot be read (1): their users cannot buy, and the totals exclude them",
-		"2 of 3 lock nodes vote: no other may fail",
+		"lock nodes that vote: 2 of 3; none may fail",
 	}
 	if !slices.Equal(s.Warnings, want) {
 		t.Errorf("warnings: %q", s.Warnings)
