@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -241,6 +242,17 @@ func (k *key) unlist() {
 			n.listed = false
 			k.owe(n, Ask{Key: k.name, Token: k.g.cfg.Waiter, Waiter: k.g.cfg.Waiter})
 		}
+	}
+}
+
+// reclaim queues the release of the key if a node has promised it to a spent token of this group.
+// That happens when a node that was stopped executes a timed-out ballot after the release of its
+// try. Without reclaim the key would be blocked for a ttl.
+func (k *key) reclaim(n *node, h Holding) {
+	owed := func(a Ask) bool { return a.Token == h.Token }
+	current := k.lease != nil && k.lease.token == h.Token
+	if k.g.tokens.issued(h.Token) && !current && !slices.ContainsFunc(n.owed, owed) {
+		k.owe(n, Ask{Key: k.name, Token: h.Token})
 	}
 }
 
