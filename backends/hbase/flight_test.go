@@ -7,16 +7,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 func TestFlightsShareWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f singleflight[string, int]
+		var g singleflight.Group
+		s := &servers{calls: new(sync.RWMutex)}
 		var all sync.WaitGroup
 		done := 0
 		for range 10 {
 			all.Go(func() {
-				v, err := f.do(t.Context(), "key", all.Go, func() (int, error) {
+				v, err := share(t.Context(), s, &g, "key", func() (int, error) {
 					time.Sleep(time.Second)
 					done++
 					return done, errors.ErrUnsupported
@@ -27,10 +30,10 @@ func TestFlightsShareWork(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if v, _ := f.do(t.Context(), "key", all.Go, func() (int, error) { return 7, nil }); v != 7 {
+		if v, _ := share(t.Context(), s, &g, "key", func() (int, error) { return 7, nil }); v != 7 {
 			t.Errorf("work that is done was not done again: %d", v)
 		}
-		if v, _ := f.do(t.Context(), "other", all.Go, func() (int, error) { return 8, nil }); v != 8 {
+		if v, _ := share(t.Context(), s, &g, "other", func() (int, error) { return 8, nil }); v != 8 {
 			t.Errorf("another key got %d", v)
 		}
 	})
@@ -39,18 +42,28 @@ func TestFlightsShareWork(t *testing.T) {
 // Whoever gives up does not take the work away from the others.
 func TestFlightsOutliveTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f singleflight[string, int]
-		var all sync.WaitGroup
+		var g singleflight.Group
+		s := &servers{calls: new(sync.RWMutex)}
 		work := func() (int, error) { time.Sleep(time.Minute); return 1, nil }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		if _, err := f.do(ctx, "key", all.Go, work); err != ctx.Err() || time.Since(begin) != time.Second {
+		if _, err := share(ctx, s, &g, "key", work); err != ctx.Err() || time.Since(begin) != time.Second {
 			t.Errorf("an impatient caller got %v after %v", err, time.Since(begin))
 		}
-		if v, err := f.do(t.Context(), "key", all.Go, work); v != 1 || err != nil || time.Since(begin) != time.Minute {
+		if v, err := share(t.Context(), s, &g, "key", work); v != 1 || err != nil || time.Since(begin) != time.Minute {
 			t.Errorf("a patient one got %d, %v after %v", v, err, time.Since(begin))
 		}
-		all.Wait()
 	})
+}
+
+// Work that has not begun when the handle is closed does not begin any more.
+func TestFlightsEndWithTheHandle(t *testing.T) {
+	var g singleflight.Group
+	s := &servers{calls: new(sync.RWMutex)}
+	s.calls.Lock()
+	_, err := share(t.Context(), s, &g, "key", func() (int, error) { t.Error("it began"); return 0, nil })
+	if !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
 }

@@ -83,7 +83,7 @@ func Open(o Options) (*Logs, error) {
 		maxEntry: maxEntry,
 	}
 	l.servers = &servers{
-		dial: o.Dial, logger: o.Logger, inner: demoted(o.Logger), start: l.busy.Go,
+		dial: o.Dial, logger: o.Logger, inner: demoted(o.Logger), calls: &l.calls, start: l.busy.Go,
 		open: make(map[endpoint]*server), conns: make(map[*conn]struct{}), warned: make(map[string]time.Time),
 	}
 	l.servers.life, l.end = context.WithCancel(context.Background())

@@ -13,6 +13,7 @@ import (
 	"github.com/tsuna/gohbase/pb"
 	"github.com/tsuna/gohbase/region"
 	"github.com/tsuna/gohbase/zk"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 
 	"salectl/backends/ledger"
@@ -37,7 +38,7 @@ type regions struct {
 	table     []byte
 	servers   *servers
 	zookeeper *zookeeper
-	asking    singleflight[string, *place] // by row
+	asking    singleflight.Group // by row
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -53,7 +54,7 @@ func (r *regions) find(ctx context.Context, row []byte) (*place, error) {
 	if p != nil {
 		return p, nil
 	}
-	p, err := r.asking.do(ctx, string(row), r.servers.start, func() (*place, error) { return r.lookup(row) })
+	p, err := share(ctx, r.servers, &r.asking, string(row), func() (*place, error) { return r.lookup(row) })
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("asking hbase:meta for the region: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/region"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -42,9 +43,10 @@ type servers struct {
 	logger *slog.Logger // gets this package's warnings
 	inner  *slog.Logger // gohbase's
 	life   context.Context
-	start  func(func())
+	calls  *sync.RWMutex // read-locked by calls and their work
+	start  func(func())  // starts a goroutine of a call
 
-	dialing singleflight[endpoint, *server]
+	dialing singleflight.Group // by address and service
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -74,7 +76,8 @@ func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
 	if srv != nil {
 		return srv, nil
 	}
-	srv, err := s.dialing.do(ctx, to, s.start, func() (*server, error) { return s.connect(to) })
+	key := to.addr + " " + string(to.service)
+	srv, err := share(ctx, s, &s.dialing, key, func() (*server, error) { return s.connect(to) })
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("connecting to server %s: %w", to.addr, err)
 	}
@@ -232,44 +235,20 @@ func (m *masterCall) ToProto() proto.Message          { return m.request }
 func (m *masterCall) NewResponse() proto.Message      { return m.response.ProtoReflect().New().Interface() }
 func (m *masterCall) ResultChan() chan hrpc.RPCResult { return m.results }
 
-// singleflight merges concurrent work for the same key: later callers wait for the result of the
-// first. The work does not depend on a caller. It continues when the first caller stops
-// waiting, and there is at most one run per key. singleflight.Group would need a goroutine for
-// each caller, since Close has to wait for the work: many while a server is frozen.
-type singleflight[K comparable, V any] struct {
-	mu    sync.Mutex
-	under map[K]*flight[V]
-}
-
-type flight[V any] struct {
-	done  chan struct{} // closed when value and err are set
-	value V
-	err   error
-}
-
-// do returns the result of work for the key, which an earlier caller may have started. start
-// runs work on a goroutine that Close waits for.
-func (f *singleflight[K, V]) do(ctx context.Context, key K, start func(func()), work func() (V, error)) (V, error) {
-	f.mu.Lock()
-	fl := f.under[key]
-	if fl == nil {
-		fl = &flight[V]{done: make(chan struct{})}
-		if f.under == nil {
-			f.under = make(map[K]*flight[V])
+// share returns the result of work for a key, which an earlier caller may have started. The work
+// does not depend on a caller: it continues when the callers stop waiting. Close waits for it.
+func share[V any](ctx context.Context, s *servers, g *singleflight.Group, key string, work func() (V, error)) (V, error) {
+	done := g.DoChan(key, func() (any, error) {
+		if !s.calls.TryRLock() {
+			return nil, errClosed
 		}
-		f.under[key] = fl
-		start(func() {
-			fl.value, fl.err = work()
-			f.mu.Lock()
-			delete(f.under, key)
-			f.mu.Unlock()
-			close(fl.done)
-		})
-	}
-	f.mu.Unlock()
+		defer s.calls.RUnlock()
+		return work()
+	})
 	select {
-	case <-fl.done:
-		return fl.value, fl.err
+	case r := <-done:
+		value, _ := r.Val.(V)
+		return value, r.Err
 	case <-ctx.Done():
 		var none V
 		return none, ctx.Err()

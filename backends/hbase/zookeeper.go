@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tsuna/gohbase/zk"
+	"golang.org/x/sync/singleflight"
 )
 
 // zookeeperPatience is the timeout of one host's answer, and the length of a session.
@@ -22,12 +23,12 @@ type zookeeper struct {
 	root    string
 	servers *servers
 	logger  *slog.Logger
-	asking  singleflight[zk.ResourceName, string]
+	asking  singleflight.Group // by what is looked for
 }
 
 // find returns the address of a server.
 func (z *zookeeper) find(ctx context.Context, what zk.ResourceName) (string, error) {
-	addr, err := z.asking.do(ctx, what, z.servers.start, func() (string, error) { return z.ask(what) })
+	addr, err := share(ctx, z.servers, &z.asking, string(what), func() (string, error) { return z.ask(what) })
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return "", fmt.Errorf("waiting for ZooKeeper: %w", err)
 	}

@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -10,7 +12,7 @@ const notListed = time.Duration(-1)
 
 // pace has the times of renewals and retries, and the tokens, of all keys of a Group.
 type pace struct {
-	tokens *tokens
+	tokens tokens
 	single bool          // each key has its own times
 	every  time.Duration // from one renewal to the next
 	phase  time.Duration // of the renewals, random in each process
@@ -23,7 +25,7 @@ func newPace(cfg Config) pace {
 	if !p.single {
 		p.phase = time.Duration(p.jitter() * float64(p.every))
 	}
-	p.tokens = newTokens(cfg)
+	p.tokens.prefix = cfg.Token() + "."
 	return p
 }
 
@@ -52,3 +54,17 @@ func (p *pace) pause(aged, least, most time.Duration) time.Duration {
 	p.tries = append(p.tries, aged+d)
 	return d
 }
+
+// tokens issues the tokens of a Group: a random prefix, and a number.
+type tokens struct {
+	prefix string
+	count  uint64
+}
+
+// next returns a new token.
+func (t *tokens) next() string {
+	t.count++
+	return t.prefix + strconv.FormatUint(t.count, 36)
+}
+
+func (t *tokens) issued(token string) bool { return strings.HasPrefix(token, t.prefix) }

@@ -3,16 +3,16 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // round is one ballot about a key for all nodes. It begins when the previous round is decided or
 // out of time. A node that is still busy gets its ballot when it is free.
 type round struct {
-	id           uint64
-	sent         time.Duration // send time of the first ballot
-	wide         bool          // all nodes are queried, not only those that narrow chose
-	queryWaiters bool          // nodes report whether anyone waits for the held key
+	id   uint64
+	sent time.Duration // send time of the first ballot
+	wide bool          // all nodes are queried, not only those that narrow chose
 }
 
 // standing is the state of one lease on one node.
@@ -66,7 +66,7 @@ func (k *key) begin() {
 	k.beats++
 	k.note = ""
 	k.renewAt = k.g.renewal(k.g.aged)
-	k.lease.yes, k.lease.noWaiters = 0, 0
+	k.lease.yes = 0
 }
 
 // due returns the kind of request that the key has for a free node. Releases come first, but a
@@ -110,7 +110,7 @@ func (k *key) ballot(i int) Ask {
 	if !renew && st.answer != Yes {
 		st.answer = Silent
 	}
-	ask := Ask{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew, QueryWaiters: k.state == Held && k.round.queryWaiters}
+	ask := Ask{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew}
 	switch {
 	case k.state == Held || g.cfg.Waiter == "":
 	case !g.cfg.Listed:
@@ -144,9 +144,6 @@ func (k *key) count(i int, p part, j int, got BallotReply) {
 		st.answer, st.holder = Yes, nil
 		if p.round == k.round.id && (p.renew || k.state != Held) {
 			p.lease.yes++
-			if j < len(got.NoWaiters) && got.NoWaiters[j] {
-				p.lease.noWaiters++
-			}
 		}
 	case got.Abstained:
 		k.round.wide = true
@@ -245,6 +242,17 @@ func (k *key) unlist() {
 			n.listed = false
 			k.owe(n, Ask{Key: k.name, Token: k.g.cfg.Waiter, Waiter: k.g.cfg.Waiter})
 		}
+	}
+}
+
+// reclaim queues the release of the key if a node has promised it to a spent token of this group.
+// That happens when a node that was stopped executes a timed-out ballot after the release of its
+// try. Without reclaim the key would be blocked for a ttl.
+func (k *key) reclaim(n *node, h Holding) {
+	owed := func(a Ask) bool { return a.Token == h.Token }
+	current := k.lease != nil && k.lease.token == h.Token
+	if k.g.tokens.issued(h.Token) && !current && !slices.ContainsFunc(n.owed, owed) {
+		k.owe(n, Ask{Key: k.name, Token: h.Token})
 	}
 }
 

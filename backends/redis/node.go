@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"salectl/backends/quorum"
 )
 
@@ -52,13 +54,10 @@ func unfit(mode, role, master, policy string) string {
 
 // Mark implements quorum.Node.
 func (n *Node) Mark(ctx context.Context, marker, runID string) error {
-	_, err := ask(ctx, n, func(ctx context.Context) (int, error) {
-		done, err := n.count(ctx, markScript, []string{marker}, runID, milliseconds(quorum.MaxTTL))
-		if err == nil && done == 0 {
-			err = quorum.ErrOtherRun
-		}
-		return done, err
-	})
+	done, err := n.count(ctx, markScript, []string{marker}, runID, milliseconds(quorum.MaxTTL))
+	if err == nil && done == 0 {
+		return n.explain(quorum.ErrOtherRun)
+	}
 	return err
 }
 
@@ -102,10 +101,7 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 			return nil, nil, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
 		}
 		renew := "0"
-		switch {
-		case a.Renew && a.QueryWaiters:
-			renew = "2"
-		case a.Renew:
+		if a.Renew {
 			renew = "1"
 		}
 		keys = append(keys, a.Key)
@@ -121,10 +117,9 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 // countOf reads the answer to a ballot.
 func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	count := quorum.BallotReply{
-		Yes:       make([]bool, len(asks)),
-		Holders:   make([]quorum.Holding, len(asks)),
-		NoWaiters: make([]bool, len(asks)),
-		Time:      a.time(),
+		Yes:     make([]bool, len(asks)),
+		Holders: make([]quorum.Holding, len(asks)),
+		Time:    a.time(),
 	}
 	if from := a.time(); from.UnixMicro() != 0 {
 		count.Abstained, count.VotesFrom = true, from
@@ -134,7 +129,6 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 		switch item := next[any](a).(type) {
 		case int64:
 			count.Yes[i] = item != 0
-			count.NoWaiters[i] = item == 2
 		case []any:
 			lease := answer{items: item}
 			h := &count.Holders[i]
@@ -156,9 +150,7 @@ func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 		keys = append(keys, a.Key)
 		args = append(args, a.Token, a.Note, a.Waiter, a.Next)
 	}
-	return ask(ctx, n, func(ctx context.Context) (int, error) {
-		return n.count(ctx, releaseScript, keys, args...)
-	})
+	return n.count(ctx, releaseScript, keys, args...)
 }
 
 // page is about how many keys List examines in one step of the server, which serves no other
@@ -227,4 +219,48 @@ func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.
 		}
 		return there, nil
 	})
+}
+
+// Watch implements quorum.Node. Each call has a connection of its own, on which the server
+// notifies of the key. Each waiter has a channel per key, so that only the next one is woken.
+func (n *Node) Watch(ctx context.Context, key, waiter string, freed func()) error {
+	ended := make(chan error, 1)
+	// Connecting ignores the cancellation of a context.
+	if !n.begin(func() { ended <- n.subscribe(ctx, key+":"+waiter, freed) }) {
+		return n.explain(ErrClosed)
+	}
+	select {
+	case <-ctx.Done():
+		return n.explain(ctx.Err())
+	case <-n.life.Done():
+		return n.explain(ErrClosed)
+	case err := <-ended:
+		return n.explain(err)
+	}
+}
+
+// subscribe subscribes to a channel, and calls freed when the server has confirmed that and for
+// each message, until ctx, the node's life or the connection ends. go-redis would reconnect by
+// itself, without reporting that it missed something.
+func (n *Node) subscribe(ctx context.Context, channel string, freed func()) error {
+	sub := n.client.Subscribe(n.life)
+	hangUp := func() { sub.Close() }
+	defer hangUp()
+	defer context.AfterFunc(ctx, hangUp)()
+	defer context.AfterFunc(n.life, hangUp)()
+	if err := sub.Subscribe(ctx, channel); err != nil {
+		return err
+	}
+	for {
+		got, err := sub.Receive(n.life)
+		switch {
+		case errors.Is(err, goredis.ErrClosed):
+			return ErrHungUp
+		case err != nil:
+			return err
+		}
+		if _, pong := got.(*goredis.Pong); !pong {
+			freed()
+		}
+	}
 }

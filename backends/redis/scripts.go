@@ -67,9 +67,11 @@ func (n *Node) run(ctx context.Context, script *goredis.Script, keys []string, a
 	return answer{items: items}, err
 }
 
-// count runs a script that returns a number.
+// count runs one script that returns a number.
 func (n *Node) count(ctx context.Context, script *goredis.Script, keys []string, args ...any) (int, error) {
-	return script.Run(ctx, n.client, keys, args...).Int()
+	return ask(ctx, n, func(ctx context.Context) (int, error) {
+		return script.Run(ctx, n.client, keys, args...).Int()
+	})
 }
 
 // answer is the unread rest of a script's list. An unexpected item sets bad, so that callers

@@ -3,8 +3,6 @@ package lock
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"salectl/backends/quorum"
@@ -14,13 +12,39 @@ import (
 // Break removes exactly the holdings of a key that were read, and reads the nodes again.
 // asked: a person was asked in between.
 func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []HeldBy, asked bool) Broken {
+	freed, errs := make([]int, len(nodes)), make([]error, len(nodes))
+	var asking sync.WaitGroup
+	for i, n := range nodes {
+		if h := holdingOn(seen, n.Name()); h.Token != "" {
+			asking.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+				defer cancel()
+				freed[i], errs[i] = n.Release(ctx, []quorum.Ask{{Key: h.Key, Token: h.Token, Note: h.Note}})
+			})
+		}
+	}
+	asking.Wait()
+	after := Read(ctx, nodes, key)
 	r := Broken{
 		ID: id, Name: id.String(), asked: asked, Nodes: len(nodes), seen: seen,
+		held:    Held(after, func(found string) (ID, bool) { return id, found == key }),
 		Removed: []OfNode{}, Changed: []OfNode{}, Failed: []OfNode{},
 	}
-	r.remove(ctx, nodes)
-	after := Read(ctx, nodes, key)
-	r.compare(after, Held(after, func(found string) (ID, bool) { return id, found == key }))
+	for i, n := range after {
+		was := holdingOn(seen, n.Name)
+		switch {
+		case errs[i] != nil:
+			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: NodeWords(n.Name, errs[i])})
+			continue
+		case freed[i] > 0:
+			r.Removed = append(r.Removed, OfNode{Node: n.Name, Holder: holderName(was)})
+		case was.Token != "":
+			r.Changed = append(r.Changed, OfNode{Node: n.Name, Now: nowText(was, holdingOn(r.held, n.Name))})
+		}
+		if n.Err != nil {
+			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: n.Error})
+		}
+	}
 	return r
 }
 
@@ -43,59 +67,6 @@ type OfNode struct {
 	Holder string `json:"holder,omitempty"` // of a holding that was removed
 	Now    string `json:"now,omitempty"`    // clause about one that had changed
 	Error  string `json:"error,omitempty"`  // of a node that did not answer
-}
-
-func sortByNode(all []OfNode) {
-	slices.SortFunc(all, func(a, b OfNode) int { return strings.Compare(a.Node, b.Node) })
-}
-
-// remove removes on each node exactly the holding that was read there.
-func (r *Broken) remove(ctx context.Context, nodes []quorum.Node) {
-	var mu sync.Mutex // guards the result's lists
-	var asked sync.WaitGroup
-	for _, n := range nodes {
-		for _, lock := range r.seen {
-			i := slices.IndexFunc(lock.Nodes, func(on OnNode) bool { return on.Name == n.Name() })
-			if i < 0 {
-				continue
-			}
-			h := lock.Nodes[i].Holding
-			asked.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
-				defer cancel()
-				freed, err := n.Release(ctx, []quorum.Ask{{Key: h.Key, Token: h.Token, Note: h.Note}})
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err != nil:
-					r.Failed = append(r.Failed, OfNode{Node: n.Name(), Error: NodeWords(n.Name(), err)})
-				case freed == 0:
-					r.Changed = append(r.Changed, OfNode{Node: n.Name()})
-				default:
-					r.Removed = append(r.Removed, OfNode{Node: n.Name(), Holder: lock.Holder})
-				}
-			})
-		}
-	}
-	asked.Wait()
-	sortByNode(r.Removed)
-	sortByNode(r.Changed)
-}
-
-// compare determines changes from the holdings after the removal, and the nodes that do not
-// answer.
-func (r *Broken) compare(read []Node, held []HeldBy) {
-	r.held = held
-	for i, was := range r.Changed {
-		r.Changed[i].Now = nowText(holdingOn(r.seen, was.Node), holdingOn(r.held, was.Node))
-	}
-	for _, n := range read {
-		known := slices.ContainsFunc(r.Failed, func(f OfNode) bool { return f.Node == n.Name })
-		if n.Err != nil && !known {
-			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: n.Error})
-		}
-	}
-	sortByNode(r.Failed)
 }
 
 func holdingOn(locks []HeldBy, node string) quorum.Holding {

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -70,39 +72,28 @@ func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	return over, <-started
 }
 
-// guard runs a command while a lease lasts.
-type guard struct {
-	lease *quorum.Lease
-	name  string // name of the lock
-	// grace is the time for the command to end by itself after the lease is lost. It must be
-	// over before others can have the lock, which is a tenth of the ttl after the end of the
-	// lease's context if it just ran out.
-	grace   time.Duration
-	signals <-chan os.Signal
-	ended   <-chan struct{} // closed when the program should end; earlier signals were received
-}
-
-// run runs the command until it ends: nil for success, an error with the command's exit code,
-// or that the lock was lost.
-func (g guard) run(cmd *exec.Cmd) error {
-	if !g.lease.Valid() {
-		return g.lost("before the command began")
+// guard runs a command while a lease lasts, until the command ends: nil for success, an error with
+// the command's exit code, or that the lock was lost. ctx ends when the program should end; taken
+// has received earlier signals.
+func (o Hold) guard(ctx context.Context, lease *quorum.Lease, cmd *exec.Cmd, taken <-chan os.Signal) error {
+	if !lease.Valid() {
+		return o.lost(lease, "before the command began")
 	}
 	over, err := start(cmd)
 	if err != nil {
 		return notRun(cmd.Args[0], err)
 	}
-	lost, ended := g.lease.Context().Done(), g.ended
+	lost, ended := lease.Context().Done(), ctx.Done()
 	var kill <-chan time.Time
 	var heard signals.Echo
 	for {
 		select {
 		case err := <-over:
-			if !g.lease.Valid() {
-				return g.lost("while the command ran")
+			if !lease.Valid() {
+				return o.lost(lease, "while the command ran")
 			}
 			return exitOf(cmd, err)
-		case s := <-g.signals:
+		case s := <-taken:
 			if ends(s) && !byKeyboard(s) && !heard.Repeats(s) {
 				send(cmd, s)
 			}
@@ -113,7 +104,8 @@ func (g guard) run(cmd *exec.Cmd) error {
 		case <-lost:
 			lost = nil
 			send(cmd, syscall.SIGTERM)
-			kill = time.After(g.grace)
+			// Others can have the lock a tenth of the ttl after a lease has just run out.
+			kill = time.After(o.TTL / 12)
 		case <-kill:
 			send(cmd, os.Kill)
 		}
@@ -123,16 +115,15 @@ func (g guard) run(cmd *exec.Cmd) error {
 // send sends a signal to the command. It ignores the error of a command that has just ended.
 func send(cmd *exec.Cmd, s os.Signal) { _ = cmd.Process.Signal(s) }
 
-func (g guard) lost(when string) error {
-	why := context.Cause(g.lease.Context())
+func (o Hold) lost(lease *quorum.Lease, when string) error {
+	why := context.Cause(lease.Context())
 	if why == nil {
 		why = errors.New("this process was suspended for too long")
 	}
-	var failure *quorum.Failure
-	if errors.As(why, &failure) {
+	if failure, is := errors.AsType[*quorum.Failure](why); is {
 		why = errors.New(failure.Reason())
 	}
-	return exit(ExitLost, "the lock %s was lost %s: %w", g.name, when, why)
+	return exit(ExitLost, "the lock %s was lost %s: %w", o.Name, when, why)
 }
 
 // exitOf returns the exit of a command as an error without a text: the command has printed its
@@ -151,4 +142,36 @@ func exitOf(cmd *exec.Cmd, err error) error {
 	}
 	// Not err itself: it has an exit code of its own, as urfave's errors have.
 	return &ExitError{Code: code, Quiet: true, Err: errors.New(state.String())}
+}
+
+// endings are the signals with which people and service managers end a command.
+var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
+func ends(s os.Signal) bool { return slices.Contains(endings, s) }
+
+// TakeSignals redirects signals to the returned channel, for a command that passes them on.
+// letGo stops their delivery to the present receiver; nil: there is none. The redirection is permanent: such a command is the last action of a process.
+//
+// Signals that the parent process ignores (nohup, a background job of a script) stay ignored,
+// also for the command. SIGPIPE is received so that a closed standard error does not end this
+// process before the lock is released.
+func TakeSignals(letGo func(), ignored []os.Signal) <-chan os.Signal {
+	taken := make(chan os.Signal, 16)
+	signal.Notify(taken, endings...)
+	signal.Notify(taken, syscall.SIGPIPE)
+	if letGo != nil {
+		letGo()
+	}
+	for _, s := range ignored {
+		signal.Ignore(s)
+	}
+	return taken
+}
+
+// byKeyboard reports whether a signal came from the keyboard of the terminal. The command has
+// received it then, since the terminal signals its whole foreground group. Signals do not
+// carry their origin, so either signal from another source to a foreground process counts as
+// one from the keyboard.
+func byKeyboard(s os.Signal) bool {
+	return (s == os.Interrupt || s == syscall.SIGQUIT) && inForeground()
 }

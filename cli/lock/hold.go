@@ -36,7 +36,7 @@ func (o Hold) Run(ctx context.Context, nodes []quorum.Node, command *exec.Cmd, t
 	if err != nil {
 		return err
 	}
-	err = guard{lease: lease, name: o.Name, grace: o.TTL / 12, signals: taken, ended: ctx.Done()}.run(command)
+	err = o.guard(ctx, lease, command, taken)
 	giveBack(lease)
 	return err
 }

@@ -34,3 +34,7 @@ func reapOrphans(command int, over <-chan struct{}) {
 		}
 	}
 }
+
+// tied makes the kernel kill a command when this process ends: without it nothing renews the
+// lock.
+func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
