@@ -365,17 +365,17 @@ func (c *claims) Newest(user string, most int) (newest []Claim, count int) {
 func (c *claims) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
 	ok = slot == 0 && unit == 0
 	var i uint32 // the claim to begin with, +1; 0: there is none
-	if u, known := c.users.find(c.text.hash(user), user); known {
+	u, known := c.users.find(c.text.hash(user), user)
+	switch at, found := c.locate(slot, index); {
+	case !known:
+	case ok:
 		i = c.users.records.At(u).last
-	}
-	for i != 0 && !ok {
-		r := c.records.At(i - 1)
-		if unit != 0 {
-			ok = int(i-1) < len(c.granted) && int64(r.first) == unit
-		} else {
-			ok = uint64(r.slot) == slot && r.index() == index
+	case unit != 0: // such a user has few claims
+		for i = c.users.records.At(u).last; i != 0 && !ok; i = c.records.At(i - 1).prev {
+			ok = int(i-1) < len(c.granted) && int64(c.records.At(i-1).first) == unit
 		}
-		i = r.prev
+	case found && c.records.At(at).user == u:
+		i, ok = c.records.At(at).prev, true
 	}
 	return func(yield func(Claim) bool) {
 		for at := i; at != 0 && yield(c.at(at-1)); {
