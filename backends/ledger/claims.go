@@ -13,7 +13,7 @@ import (
 )
 
 // claims has every accepted claim of a shard, and the answer to each request. A million claims take
-// some 60 bytes each beside the names of users and requests. Records refer to texts, users and claims
+// some 70 bytes each beside the names of users and requests. Records refer to texts, users and claims
 // by index. They have no pointers, so the garbage collector has nothing to trace.
 //
 // A request is found by its user or, if the user has several claims, by its hash in byKey. Most users
@@ -25,7 +25,7 @@ type claims struct {
 
 	text    *texts // of users, requests and holds
 	records chunked.List[claimRecord]
-	byKey   table    // to records of users with several claims, where owners decide
+	byKey   table    // to records of users with several claims
 	times   []int64  // of each slot, in microseconds since 1970
 	granted []int64  // time of each record that is a grab, by its node's clock; empty where owners decide
 	awarded []uint32 // of a draw: records that were given a unit, in the order of their awards
