@@ -1,13 +1,11 @@
 package ledger
 
-import (
-	"hash/maphash"
-)
+import "hash/maphash"
 
-// Claims are stored as texts in an arena, records in chunks, and tables that index
+// Claims are stored as texts and records, both in chunks, and tables that index
 // both. No element has a pointer, so the garbage collector has nothing to trace.
 
-// text refers to bytes in an arena: chunk, offset and length in one word.
+// text refers to bytes in texts: chunk, offset and length in one word.
 type text uint64
 
 // Offset and length have 16 bits each in a text, which also limits the size of a chunk.

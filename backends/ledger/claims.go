@@ -13,7 +13,7 @@ import (
 )
 
 // claims has every accepted claim of a shard, and the answer to each request. A million claims take
-// some 60 bytes each beside the names of users and requests. Records refer to texts, users and claims
+// some 70 bytes each beside the names of users and requests. Records refer to texts, users and claims
 // by index. They have no pointers, so the garbage collector has nothing to trace.
 //
 // A request is found by its user or, if the user has several claims, by its hash in byKey. Most users
@@ -25,7 +25,7 @@ type claims struct {
 
 	text    *texts // of users, requests and holds
 	records chunked.List[claimRecord]
-	byKey   table    // to records of users with several claims, where owners decide
+	byKey   table    // to records of users with several claims
 	times   []int64  // of each slot, in microseconds since 1970
 	granted []int64  // time of each record that is a grab, by its node's clock; empty where owners decide
 	awarded []uint32 // of a draw: records that were given a unit, in the order of their awards
@@ -365,17 +365,17 @@ func (c *claims) Newest(user string, most int) (newest []Claim, count int) {
 func (c *claims) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
 	ok = slot == 0 && unit == 0
 	var i uint32 // the claim to begin with, +1; 0: there is none
-	if u, known := c.users.find(c.text.hash(user), user); known {
+	u, known := c.users.find(c.text.hash(user), user)
+	switch at, found := c.locate(slot, index); {
+	case !known:
+	case ok:
 		i = c.users.records.At(u).last
-	}
-	for i != 0 && !ok {
-		r := c.records.At(i - 1)
-		if unit != 0 {
-			ok = int(i-1) < len(c.granted) && int64(r.first) == unit
-		} else {
-			ok = uint64(r.slot) == slot && r.index() == index
+	case unit != 0: // such a user has few claims
+		for i = c.users.records.At(u).last; i != 0 && !ok; i = c.records.At(i - 1).prev {
+			ok = int(i-1) < len(c.granted) && int64(c.records.At(i-1).first) == unit
 		}
-		i = r.prev
+	case found && c.records.At(at).user == u:
+		i, ok = c.records.At(at).prev, true
 	}
 	return func(yield func(Claim) bool) {
 		for at := i; at != 0 && yield(c.at(at-1)); {

@@ -117,6 +117,20 @@ func wantClaims(t interface{ Fatalf(string, ...any) }, got, want []Claim) {
 	}
 }
 
+// A cursor is found by its place in the log, not by a walk along the user's claims: with those in
+// thousands, each page would cost as much as all.
+func TestBackwardFindsThePlace(t *testing.T) {
+	c := newClaims()
+	for i := range 4 {
+		insertNew(&c, uint64(i+1), 0, &pb.Claim{User: "ann", Key: fmt.Append(nil, i), Units: []int64{int64(i + 1)}})
+	}
+	c.records.At(3).prev = 0 // a walk from the newest ends here
+	older, ok := c.Backward("ann", 3, 0, 0)
+	if all := slices.Collect(older); !ok || len(all) != 2 || all[0].Slot != 2 || all[1].Slot != 1 {
+		t.Errorf("before slot 3: %+v, %v", all, ok)
+	}
+}
+
 // TestOneClaimAUser keeps requests out of the table of requests whose users have no other.
 func TestOneClaimAUser(t *testing.T) {
 	c := newClaims()

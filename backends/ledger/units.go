@@ -139,7 +139,7 @@ func (u Units) Has(unit int64) bool {
 
 // lowest returns the n lowest units. The set must have that many.
 func (u Units) lowest(n int64) []int64 {
-	rest := slices.Clone(u)
+	rest := slices.Clone(u[:min(int64(len(u)), n)]) // each range has a unit
 	return rest.takeLowest(nil, n)
 }
 

@@ -54,7 +54,7 @@ const (
 	unloggedGrab                       // the list gave a unit, and the ledger lacks it
 	unsure                             // the list may have given a unit: a call got no reply
 	superseded                         // the ledger has what the call under way gave
-	givenBefore                        // only of endCall: an earlier call gave the unit
+	givenBefore                        // only for endCall: an earlier call gave the unit
 )
 
 // uncounted reports whether a call for the user may give a unit that is not counted yet.

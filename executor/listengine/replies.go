@@ -117,7 +117,7 @@ func (q *queue) answerBatch(ts []*request.Ticket, atUs int64, given lists.Given,
 	var answered []*request.Ticket
 	for i, t := range ts {
 		u := given.Units[i]
-		another := u.Before && u.Key != t.Key // request of the user got the unit
+		another := u.Before && u.Key != t.Key // the unit is that of another request of the user
 		switch {
 		case !counted || u.Number == 0:
 			q.endCall(t.User, 0)

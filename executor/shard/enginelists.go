@@ -12,9 +12,8 @@ import (
 	"salectl/executor/request"
 )
 
-// listEngine is the engine of a shard whose units are in a list on a node. Package
-// listengine grabs units there for users. The sequencer drains the list into the log, exchanges units with other shards, and
-// rebuilds the list.
+// listEngine is the engine of a shard whose units are in a list on a node. Package listengine grabs units there for
+// users. The sequencer drains the list into the log, exchanges units with other shards, and rebuilds the list.
 type listEngine struct {
 	q     *sequencer
 	list  *lists.Machine
@@ -155,10 +154,11 @@ func (e *listEngine) refusalFor(t *request.Ticket, now clock.Now) request.Answer
 	return q.noUnits(now)
 }
 
-// loggedAnswer returns the answer to a request that got a unit of the node: the node's, if the log agrees. final
-// means that no later state of the log has another; else the answer is Undecided.
+// loggedAnswer returns the answer to a request that got a unit of the node: the node's, if the log has the claim, or
+// another claim of a user who has reached the limit. final means that no later state of the log changes the answer;
+// an answer that is not final is Undecided.
 func (e *listEngine) loggedAnswer(t *request.Ticket) (a request.Answer, final bool) {
-	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.Answer) {
+	if c, ok := e.q.state.Find(t.User, t.Key); ok && c.Units[0] == unitOf(t.Answer) || t.Answer.Outcome == api.LimitReached && e.q.state.UserUnits(t.User) > 0 {
 		return t.Answer, true
 	}
 	if fill := e.list.On(); fill != 0 && fill != t.Fill { // the log has the grabs of earlier fills that survived
