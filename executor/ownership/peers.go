@@ -161,7 +161,7 @@ const problemAfter = 2 * time.Second
 // problems returns the peers that this process does not reach, and whether it is isolated.
 func (ps *peers) problems(now clock.Now) (all []status.Problem) {
 	for _, id := range ps.ids() {
-		if p := ps.all[id]; p.listed && !ps.isUp(now, id) && now.Mono >= max(p.reached, ps.discoveredAt)+problemAfter {
+		if p := ps.all[id]; p.listed && !ps.isUp(now, id) && now.Mono >= max(p.reached, p.since)+problemAfter {
 			all = append(all, status.Problem{Kind: status.PeerUnreached, Where: p.Address})
 		}
 	}
