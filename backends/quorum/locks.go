@@ -12,7 +12,7 @@ import (
 // Locks provides leases on keys to the goroutines of one process. Goroutines that want the same
 // key form one line, and only its head calls the nodes: a thousand waiters cost as much as one.
 // Within the process a key passes from waiter to waiter without calls, for a fifth of a second
-// at most. Then it is released for a moment, and waiters of other processes get it.
+// at most. Then waiters of other processes get it, unless the nodes report that there are none.
 //
 // Among processes, the nodes keep a list of waiters and notify the first when a key is freed. A
 // process that tries at that moment may be faster: a waiter is promised its turn to try, not
