@@ -48,8 +48,8 @@ type Wait struct {
 const Forever = time.Duration(math.MaxInt64)
 
 // Acquire acquires a key, and returns when it is held. The error wraps ErrRefused if the key
-// could not be acquired in time, or is the cause of the end of ctx. The lease lasts until it is
-// lost or released, or until ctx ends.
+// could not be acquired in time or too many nodes deny it, or else is the cause of the end of ctx.
+// The lease lasts until it is lost or released, or until ctx ends.
 func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
