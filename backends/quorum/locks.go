@@ -44,7 +44,7 @@ type Wait struct {
 	Priority int           // higher comes first, with an Order that uses it
 }
 
-// Forever, as Wait.Timeout, waits until the context ends.
+// Forever, as a timeout, waits until the context ends.
 const Forever = time.Duration(math.MaxInt64)
 
 // Acquire acquires a key, and returns when it is held. The error wraps ErrRefused if the key
