@@ -20,7 +20,7 @@ import (
 	"salectl/executor/payments"
 )
 
-// run is a Server while Run serves. Its keeper starts and drops sales by it, as reload.Server.
+// run is the state of Server.Run. It implements reload.Server: the keeper starts and drops sales.
 type run struct {
 	*Server
 	http     *httpd.Server

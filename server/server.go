@@ -76,7 +76,7 @@ type Server struct {
 	hup    chan os.Signal // requests a read of the sale files
 
 	mu    sync.Mutex
-	sales map[string]*hosted // served; before Run, to be served; changed by the goroutine of the keeper
+	sales map[string]*hosted // served; before Run, to be served. Only the keeper changes it, so the keeper reads it without mu
 }
 
 // New returns a server that serves nothing yet. From now on SIGHUP makes it read the sale
@@ -98,7 +98,7 @@ func (s *Server) Close() error {
 type hosted struct {
 	*executor.Executor
 	store *backends.Store
-	end   func() // ends the service of the sale; set by Run
+	end   func() // ends the service of the sale; set by run.serve
 }
 
 // Add adds a declared sale before Run, or returns why it cannot be served. With Watch, Run

@@ -60,6 +60,7 @@ func TestNode(t *testing.T, open func(*testing.T) (a, b quorum.Node, hands Hands
 		{promise: "HandsOverByName", check: handsOver},
 		{promise: "HandsOverForAWhile", check: handsOverForAWhile},
 		{promise: "WaitsUnlisted", check: waitsUnlisted},
+		{promise: "ReportsNoWaiters", check: reportsNoWaiters},
 		{promise: "MeetsWhoIsThere", check: meetsWhoIsThere},
 		{promise: "MembersRunOut", check: membersRunOut},
 		{promise: "RoomHasBounds", check: roomHasBounds},

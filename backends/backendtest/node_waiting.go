@@ -310,3 +310,38 @@ func waitsUnlisted(t nodeTest) {
 	t.give("two")
 	w.wantNamed(t, "listed")
 }
+
+// A node that reports whether a key has waiters counts all on its list.
+func reportsNoWaiters(t nodeTest) {
+	t.mustMark(sale)
+	t.take("one")
+	wantNoWaiters := func(ask quorum.Ask, want bool) (knows bool) {
+		t.Helper()
+		ask.Key, ask.Token = "key", "one"
+		got := t.vote(t.a, quorum.MaxTTL, ask)
+		if got.NoWaiters == nil {
+			return false
+		}
+		if len(got.NoWaiters) != 1 || !got.Yes[0] || got.NoWaiters[0] != want {
+			t.Errorf("the reply to %+v is %+v; want it granted, and no waiters: %t", ask, got, want)
+		}
+		return true
+	}
+	query := quorum.Ask{Renew: true, QueryWaiters: true}
+	if !wantNoWaiters(query, true) {
+		return
+	}
+	t.await("polls", -1)
+	wantNoWaiters(query, true)
+	t.await("waits", 0)
+	wantNoWaiters(query, false)
+	wantNoWaiters(quorum.Ask{Renew: true}, false)
+	if _, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: "waits", Waiter: "waits"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantNoWaiters(query, true)
+	wantNoWaiters(quorum.Ask{Renew: true}, false) // it was not queried
+	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, QueryWaiters: true}); got.Yes[0] || got.NoWaiters[0] {
+		t.Errorf("the reply to a renewal without a lease is %+v", got)
+	}
+}

@@ -23,7 +23,7 @@ type zookeeper struct {
 	root    string
 	servers *servers
 	logger  *slog.Logger
-	asking  singleflight.Group // by what is looked for
+	asking  singleflight.Group // by resource
 }
 
 // find returns the address of a server.

@@ -139,6 +139,23 @@ func (g *Group) waiting(name string, waited time.Duration) {
 	}
 }
 
+// inquire renews a held key, and queries with the renewal whether the key's lists are empty.
+func (g *Group) inquire(now clock.Now, name string) Effects {
+	g.observe(now)
+	if k := g.byName[name]; k != nil && k.state == Held {
+		k.begin()
+		k.round.queryWaiters = true
+	}
+	return g.effects()
+}
+
+// hasNoWaiters reports whether a majority of the nodes has answered the last inquiry about a key and has
+// no waiter on its lists. Every waiter is on the lists of a majority.
+func (g *Group) hasNoWaiters(name string) bool {
+	k := g.byName[name]
+	return k != nil && k.state == Held && k.round.queryWaiters && k.lease.noWaiters >= g.majority()
+}
+
 // Tick advances the time. An early or unneeded Tick does no harm.
 func (g *Group) Tick(now clock.Now) Effects {
 	g.observe(now)

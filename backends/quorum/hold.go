@@ -42,13 +42,14 @@ func newLease(ctx context.Context, w Wait) *Lease {
 }
 
 // Hold acquires a key and returns when it is held. It waits at most for timeout: 0 makes one
-// try, Forever sets no limit. It sets defaults for some zero fields
-// of cfg: TTL is DefaultTTL, Hedge is 2 ms, and tokens, jitter and waiter are random. Nodes are
-// the names of nodes, and Listed is set.
+// try, Forever sets no limit. It sets defaults for some zero fields of cfg: TTL is DefaultTTL,
+// Hedge is 2 ms, and tokens, jitter and waiter are random. Nodes are the names of nodes, and
+// Listed is set.
 //
 // The lease lasts until it is lost or released, or until ctx ends, even while Hold is still
-// waiting; the end of ctx releases the key. An error is a Failure, or the cause of the end of
-// ctx. By then no goroutine is left and the reachable nodes have been notified.
+// waiting; the end of ctx releases the key. The error is a Failure if the key could not be acquired
+// in time or too many nodes deny it, or else the cause of the end of ctx. By then no goroutine is
+// left and the reachable nodes have been notified.
 //
 // Use Locks where several goroutines of a process want the same key.
 func Hold(ctx context.Context, nodes []Node, cfg Config, key string, timeout time.Duration) (*Lease, error) {

@@ -52,11 +52,12 @@ type key struct {
 
 // lease is a key under one token: a try, or what it has won.
 type lease struct {
-	token string
-	won   uint64        // last round in which a majority granted it
-	since time.Duration // send time of that round
-	yes   int           // votes in the round under way
-	at    []standing    // by node
+	token     string
+	won       uint64        // last round in which a majority granted it
+	since     time.Duration // send time of that round
+	yes       int           // votes in the round under way
+	noWaiters int           // votes among them that report no waiter
+	at        []standing    // by node
 }
 
 // acquire begins to try for the key.

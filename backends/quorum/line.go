@@ -46,8 +46,12 @@ const (
 )
 
 // turn is how long the key passes from waiter to waiter within a process before waiters of other
-// processes can have it.
+// processes get it, if there are any.
 const turn = 200 * time.Millisecond
+
+// inquiry is how long before the end of a turn the nodes are queried for other waiters, and how
+// long after the end their answers still count.
+const inquiry = 10 * time.Millisecond
 
 // line is one process's queue for a key, with its holder. Only the line calls the nodes, whatever
 // its length, and it passes the key on without calling them. It is a step machine, like the Group
@@ -62,6 +66,7 @@ type line struct {
 	cause   *Failure  // of the last refused try
 
 	turnEnds time.Duration // monotonic
+	inquired bool          // the nodes were queried for other waiters in this turn
 	resumeAt time.Duration // monotonic: time of the next Acquire, after a yield to other processes; 0: not yielding
 	partAt   time.Duration // monotonic: time limit for releases while the line is empty; 0: it is not empty
 
@@ -122,7 +127,7 @@ func (l *line) leave(now clock.Now, t *ticket) lineEffects {
 // handOn passes the key to the next waiter, or releases it on the nodes.
 func (l *line) handOn(now clock.Now) {
 	switch {
-	case len(l.waiting) > 0 && now.Mono < l.turnEnds:
+	case len(l.waiting) > 0 && l.goesOn(now):
 		l.grant()
 	case len(l.waiting) > 0:
 		// The nodes notify the waiters of other processes, which then try at once. That takes
@@ -131,6 +136,28 @@ func (l *line) handOn(now clock.Now) {
 		l.follow(now, l.g.Release(now, "", l.key))
 	}
 }
+
+// goesOn reports whether the key stays in this process: the turn has not ended, or no other
+// process waits and a new turn begins. If the nodes do not report that, other processes get the
+// key. A process that polls and is on no list gets it when this line is empty.
+func (l *line) goesOn(now clock.Now) bool {
+	switch {
+	case now.Mono < l.turnEnds-inquiry:
+	case now.Mono < l.turnEnds:
+		if !l.inquired {
+			l.inquired = true
+			l.follow(now, l.g.inquire(now, l.key))
+		}
+	case l.inquired && now.Mono < l.turnEnds+inquiry && l.g.hasNoWaiters(l.key):
+		l.begins(now)
+	default:
+		return false
+	}
+	return true
+}
+
+// begins starts a turn.
+func (l *line) begins(now clock.Now) { l.turnEnds, l.inquired = now.Mono+turn, false }
 
 func (l *line) grant() {
 	l.holder = l.waiting[0]
@@ -204,7 +231,7 @@ func (l *line) follow(now clock.Now, e Effects) {
 		case Won:
 			l.cause = nil
 			if len(l.waiting) > 0 {
-				l.turnEnds = now.Mono + turn
+				l.begins(now)
 				l.grant()
 			}
 		case Refused:

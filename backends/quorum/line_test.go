@@ -157,6 +157,58 @@ func TestLine(t *testing.T) {
 			b.pass(2 * ms)
 			b.are(t, "holds", tickets[3])
 		},
+		"another turn begins where nodes say that nobody else waits": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			l.enter(0, 0)
+			asked := l.asked
+			for range 1000 {
+				l.enter(0, 0)
+				b.pass(ms)
+				l.leave(l.inside[0])
+				b.are(t, "holds", l.inside[0])
+			}
+			// Once in each of five turns the holder asks and renews.
+			if n := l.asked - asked; n > 5*len(b.nodes) {
+				t.Errorf("%d calls in 5 turns", n)
+			}
+		},
+		"where nodes do not say whether anybody else waits others are let in": func(t *testing.T) {
+			for name, unsure := range map[string]func(*benchLine){
+				"no majority answers": func(l *benchLine) { l.deaf = true },
+				"a majority does not know": func(l *benchLine) {
+					for _, n := range l.b.nodes[:2] {
+						n.knows = func() bool { return false }
+					}
+				},
+				"one has somebody on its list": func(l *benchLine) {
+					l.b.nodes[0].waiting = map[string]map[string]time.Duration{"k": {"other": 0}}
+					l.b.nodes[1].knows = func() bool { return false }
+				},
+			} {
+				b := newBench(t, 3, quorum.Fifo)
+				l := b.lines[0]
+				one, two, three := l.enter(0, 0), l.enter(0, 0), l.enter(0, 0)
+				unsure(l)
+				b.pass(195 * ms)
+				l.leave(one)
+				b.pass(5 * ms)
+				l.leave(two)
+				if t.Logf("%s", name); three.State() != "waits" {
+					t.Errorf("%s, and the next %s", name, three.State())
+				}
+			}
+		},
+		"what nodes have said is soon too old": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			one, two, three := l.enter(0, 0), l.enter(0, 0), l.enter(0, 0)
+			b.pass(195 * ms)
+			l.leave(one)
+			b.pass(15 * ms)
+			l.leave(two)
+			b.are(t, "over over waits", one, two, three)
+		},
 		"after a turn another process that waits comes first": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo, quorum.Fifo)
 			ours, theirs := b.lines[0], b.lines[1]

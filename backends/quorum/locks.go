@@ -12,7 +12,7 @@ import (
 // Locks provides leases on keys to the goroutines of one process. Goroutines that want the same
 // key form one line, and only its head calls the nodes: a thousand waiters cost as much as one.
 // Within the process a key passes from waiter to waiter without calls, for a fifth of a second
-// at most. Then it is released for a moment, and waiters of other processes get it.
+// at most. Then waiters of other processes get it, unless the nodes report that there are none.
 //
 // Among processes, the nodes keep a list of waiters and notify the first when a key is freed. A
 // process that tries at that moment may be faster: a waiter is promised its turn to try, not
@@ -44,12 +44,12 @@ type Wait struct {
 	Priority int           // higher comes first, with an Order that uses it
 }
 
-// Forever, as Wait.Timeout, waits until the context ends.
+// Forever, as a timeout, waits until the context ends.
 const Forever = time.Duration(math.MaxInt64)
 
 // Acquire acquires a key, and returns when it is held. The error wraps ErrRefused if the key
-// could not be acquired in time, or is the cause of the end of ctx. The lease lasts until it is
-// lost or released, or until ctx ends.
+// could not be acquired in time or too many nodes deny it, or else is the cause of the end of ctx.
+// The lease lasts until it is lost or released, or until ctx ends.
 func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -119,6 +119,9 @@ type Ask struct {
 	Waiter string
 	Waited time.Duration
 
+	// QueryWaiters, with Renew, makes the node report in NoWaiters whether the key's list is empty.
+	QueryWaiters bool
+
 	// Next, for Release, is the waiter to hand a freed lease over to. This is not guaranteed: a
 	// node that lost its memory does not know it.
 	Next string
@@ -143,6 +146,9 @@ type BallotReply struct {
 	// every Yes is false.
 	Abstained bool
 	VotesFrom time.Time
+	// NoWaiters is nil if the node does not know its lists. Otherwise it reports, for each ask,
+	// whether it was granted, had QueryWaiters set, and found the key's list empty.
+	NoWaiters []bool
 	Time      time.Time // the node's time of the vote
 	Repaired  int       // keys without an expiry, or with one too far ahead, that got a new one
 }

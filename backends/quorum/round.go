@@ -10,9 +10,10 @@ import (
 // round is one ballot about a key for all nodes. It begins when the previous round is decided or
 // out of time. A node that is still busy gets its ballot when it is free.
 type round struct {
-	id   uint64
-	sent time.Duration // send time of the first ballot
-	wide bool          // all nodes are queried, not only those that narrow chose
+	id           uint64
+	sent         time.Duration // send time of the first ballot
+	wide         bool          // all nodes are queried, not only those that narrow chose
+	queryWaiters bool          // nodes report whether anyone waits for the held key
 }
 
 // standing is the state of one lease on one node.
@@ -66,7 +67,7 @@ func (k *key) begin() {
 	k.beats++
 	k.note = ""
 	k.renewAt = k.g.renewal(k.g.aged)
-	k.lease.yes = 0
+	k.lease.yes, k.lease.noWaiters = 0, 0
 }
 
 // due returns the kind of request that the key has for a free node. Releases come first, but a
@@ -110,7 +111,7 @@ func (k *key) ballot(i int) Ask {
 	if !renew && st.answer != Yes {
 		st.answer = Silent
 	}
-	ask := Ask{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew}
+	ask := Ask{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew, QueryWaiters: k.state == Held && k.round.queryWaiters}
 	switch {
 	case k.state == Held || g.cfg.Waiter == "":
 	case !g.cfg.Listed:
@@ -144,6 +145,9 @@ func (k *key) count(i int, p part, j int, got BallotReply) {
 		st.answer, st.holder = Yes, nil
 		if p.round == k.round.id && (p.renew || k.state != Held) {
 			p.lease.yes++
+			if j < len(got.NoWaiters) && got.NoWaiters[j] {
+				p.lease.noWaiters++
+			}
 		}
 	case got.Abstained:
 		k.round.wide = true

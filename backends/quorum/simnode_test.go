@@ -18,6 +18,7 @@ type simNode struct {
 	keys    map[string]simKey
 
 	waiting map[string]map[string]time.Duration // by key and waiter: since when
+	knows   func() bool                         // whether it says who waits; nil: it does
 	woken   func(key, next string)              // whom a freed key is told; nil: nobody
 
 	members map[string]map[string]simMember // by room and id
@@ -71,9 +72,10 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 		n.markers[b.Marker] = m
 	}
 	c := quorum.BallotReply{
-		Yes:     make([]bool, len(b.Asks)),
-		Holders: make([]quorum.Holding, len(b.Asks)),
-		Time:    epoch.Add(now),
+		Yes:       make([]bool, len(b.Asks)),
+		Holders:   make([]quorum.Holding, len(b.Asks)),
+		NoWaiters: make([]bool, len(b.Asks)),
+		Time:      epoch.Add(now),
 	}
 	if now < m.from {
 		c.Abstained, c.VotesFrom = true, epoch.Add(m.from)
@@ -86,6 +88,7 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 			n.keys[a.Key] = simKey{a.Token, a.Note, now + b.TTL}
 			c.Yes[i] = true
 			delete(n.waiting[a.Key], a.Waiter)
+			c.NoWaiters[i] = a.QueryWaiters && len(n.waiting[a.Key]) == 0 && (n.knows == nil || n.knows())
 		case taken:
 			n.enlist(now, a)
 			c.Holders[i] = quorum.Holding{Key: a.Key, Token: k.token, Note: k.note, Left: k.until - now}

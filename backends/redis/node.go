@@ -101,7 +101,10 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 			return nil, nil, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
 		}
 		renew := "0"
-		if a.Renew {
+		switch {
+		case a.Renew && a.QueryWaiters:
+			renew = "2"
+		case a.Renew:
 			renew = "1"
 		}
 		keys = append(keys, a.Key)
@@ -117,9 +120,10 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 // countOf reads the answer to a ballot.
 func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	count := quorum.BallotReply{
-		Yes:     make([]bool, len(asks)),
-		Holders: make([]quorum.Holding, len(asks)),
-		Time:    a.time(),
+		Yes:       make([]bool, len(asks)),
+		Holders:   make([]quorum.Holding, len(asks)),
+		NoWaiters: make([]bool, len(asks)),
+		Time:      a.time(),
 	}
 	if from := a.time(); from.UnixMicro() != 0 {
 		count.Abstained, count.VotesFrom = true, from
@@ -129,6 +133,7 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 		switch item := next[any](a).(type) {
 		case int64:
 			count.Yes[i] = item != 0
+			count.NoWaiters[i] = item == 2
 		case []any:
 			lease := answer{items: item}
 			h := &count.Holders[i]

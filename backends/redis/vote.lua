@@ -3,11 +3,13 @@
 -- KEYS  the marker, then the key of each request
 -- ARGV  ttl, the longest ttl, the lifetime of a marker after its last use (all ms);
 --       then for each request token, note, mode, waiter, and how long that has waited
---       (us; below 0: do not list it). Mode: "0" to acquire or renew, "1" to renew
+--       (us; below 0: do not list it). Mode: "0" to acquire or renew, "1" to renew,
+--       "2" to renew and report whether nobody waits
 --
 -- Returns the time; the time from which the node votes if it abstains, else 0; the
--- number of keys whose end was repaired; and for each request 1 for yes, 0 for no because
--- the key is free, or {value, ms left} of the conflicting lease.
+-- number of keys whose end was repaired; and for each request 1 for yes, 2 for yes in
+-- mode 2 if nobody waits for the key, 0 for no because the key is free, or {value, ms
+-- left} of the conflicting lease.
 
 local marker, ttl, longest, keep = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = now()
@@ -53,7 +55,8 @@ for i = 2, #KEYS do
     end
   end
   if granted then
-    answer[i + 2] = 1
+    local alone = renew == '2' and redis.call('EXISTS', waiting_for(key)) == 0
+    answer[i + 2] = alone and 2 or 1
   elseif value then
     answer[i + 2] = holder(key, value)
   else

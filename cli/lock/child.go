@@ -150,7 +150,8 @@ var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall
 func ends(s os.Signal) bool { return slices.Contains(endings, s) }
 
 // TakeSignals redirects signals to the returned channel, for a command that passes them on.
-// letGo stops their delivery to the present receiver; nil: there is none. The redirection is permanent: such a command is the last action of a process.
+// letGo stops their delivery to the present receiver; nil: there is none. The redirection is
+// permanent: such a command is the last action of a process.
 //
 // Signals that the parent process ignores (nohup, a background job of a script) stay ignored,
 // also for the command. SIGPIPE is received so that a closed standard error does not end this

@@ -157,7 +157,7 @@ func (h *handover) advance(now clock.Now) {
 			case !mine && !h.caughtUp(i):
 				s.fallback = true
 				h.wake = clock.Soonest(h.wake, now.Mono+checkEvery)
-			case !mine, holder == "": // its owner is unreachable; as a fallback, it still has a lease at the lock nodes
+			case !mine, holder == "": // its owner is unreachable; for a fallback, the owner still has a lease at the lock nodes
 				h.enter(now, i, taking)
 				s.fallback = !mine
 				try = append(try, h.keys[i])

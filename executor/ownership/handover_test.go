@@ -911,14 +911,16 @@ func TestShareOfAStranger(t *testing.T) {
 	}
 }
 
-// TestPeerProblemBegins has a peer that is not reached any more: it is a problem after problemAfter.
+// TestPeerProblemBegins has a peer that is not reached any more, and one that was never reached and is listed long
+// after the first list: each is a problem after problemAfter.
 func TestPeerProblemBegins(t *testing.T) {
-	ps := &peers{process: &process{}, noted: Process{Linked: true}, all: map[string]*peer{
-		"b": {listed: true, reached: time.Minute}, "c": {listed: true, up: true, lastSeen: time.Hour}, "d": {},
+	ps := &peers{process: &process{}, noted: Process{Linked: true}, discoveredAt: time.Second, all: map[string]*peer{
+		"b": {listed: true, since: time.Second, reached: time.Minute}, "c": {listed: true, up: true, lastSeen: time.Hour}, "d": {},
+		"e": {listed: true, since: time.Minute + time.Second},
 	}}
-	for at, want := range map[time.Duration]int{time.Minute + problemAfter - 1: 0, time.Minute + problemAfter: 1} {
-		if got := ps.problems(clock.Now{Mono: at}); len(got) != want {
-			t.Errorf("%v after it was reached: %v, want %d", at-time.Minute, got, want)
+	for after, want := range map[time.Duration]int{problemAfter - 1: 0, problemAfter: 1, time.Second + problemAfter - 1: 1, time.Second + problemAfter: 2} {
+		if got := ps.problems(clock.Now{Mono: time.Minute + after}); len(got) != want {
+			t.Errorf("%v after the first was reached: %v, want %d", after, got, want)
 		}
 	}
 }

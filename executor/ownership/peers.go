@@ -154,14 +154,14 @@ func (ps *peers) ownerOf(now clock.Now, i int) string {
 	return ""
 }
 
-// problemAfter is how long a listed peer is not reached until it is a problem. The lock nodes list one that was
-// killed for a ttl, and none that has ended.
+// problemAfter is how long a listed peer is not reached until it is a problem. The lock nodes list a killed
+// process for a ttl, and no process that has ended.
 const problemAfter = 2 * time.Second
 
 // problems returns the peers that this process does not reach, and whether it is isolated.
 func (ps *peers) problems(now clock.Now) (all []status.Problem) {
 	for _, id := range ps.ids() {
-		if p := ps.all[id]; p.listed && !ps.isUp(now, id) && now.Mono >= max(p.reached, ps.discoveredAt)+problemAfter {
+		if p := ps.all[id]; p.listed && !ps.isUp(now, id) && now.Mono >= max(p.reached, p.since)+problemAfter {
 			all = append(all, status.Problem{Kind: status.PeerUnreached, Where: p.Address})
 		}
 	}

@@ -361,8 +361,7 @@ func (r *Remote) requeue(t *request.Ticket) {
 	r.insert(t)
 }
 
-// takeBack queues all sent requests again, as of now. The process that they were sent to may have decided those that
-// are not queries. mu is held.
+// takeBack queues all sent requests again, as of now. Their owner may have decided all but the queries. mu is held.
 func (r *Remote) takeBack(now clock.Now) {
 	for _, t := range r.sent {
 		if t.MaybeDecided = t.Query == nil; t.MaybeDecided {

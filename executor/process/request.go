@@ -69,7 +69,7 @@ func (m *Machine) Drained(r *request.Request) <-chan struct{} {
 	return nil
 }
 
-// Begin admits a request, which calls answered once, perhaps before Begin returns. It is safe for concurrent use.
+// Begin admits a request. answered is called once, perhaps before Begin returns. Begin is safe for concurrent use.
 func (m *Machine) Begin(r request.Request, answered func(request.Answer)) *Pending {
 	p := &Pending{m: m, answered: answered}
 	var a request.Answer
