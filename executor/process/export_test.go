@@ -10,8 +10,8 @@ import (
 // What tests outside of the package see of it.
 
 const (
-	HoldsAtOnce    = holdsAtOnce
-	NotRead        = notRead
+	HoldsAtOnce = holdsAtOnce
+	NotRead     = notRead
 )
 
 var (
