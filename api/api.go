@@ -5,8 +5,8 @@
 // (check.go), the table of outcomes (outcome.go), and a Client that sends a claim until it is
 // decided. Server, command line, rehearsal, simulation and tests share these definitions. With
 // Config.Stream the Client sends its requests over one stream to each server: a StreamConn
-// (stream.go), with the messages of package streampb. The package does not depend on the rest
-// of this module, so that other Go programs can use it.
+// (stream.go), with the messages of package streampb. Of the rest of this module the package
+// depends only on package draw, so that other Go programs can use it.
 package api
 
 import (

@@ -32,8 +32,8 @@ func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 	return s.result(a.next, err)
 }
 
-// result returns the error of a request over a stream, and sets its answer, as the same request over HTTP
-// has them.
+// result returns the error of a request over a stream, and may replace its answer. Both are those of
+// the same request over HTTP.
 func (s *server) result(a *Answer, err error) error {
 	switch foreign, is := errors.AsType[*UnexpectedError](err); {
 	case is && foreign.said.Outcome != "": // the server has opened no stream

@@ -187,7 +187,7 @@ func (c *StreamConn) read() error {
 			reply, err = decoder.Reply(message)
 		}
 		if err != nil {
-			return fmt.Errorf("the answers of %s cannot be read: %w", c.cfg.Server, err)
+			return fmt.Errorf("the answers cannot be read: %w", err)
 		}
 		c.cfg.Received(reply)
 	}

@@ -77,7 +77,7 @@ func (o claimOptions) again() string {
 	for _, unit := range o.units {
 		flags = append(flags, "unit", unit)
 	}
-	command := o.command("claim", flags...)
+	command := o.command("salectl claim %s", flags...)
 	if o.adjacent {
 		command += " --adjacent"
 	}

@@ -19,14 +19,14 @@ type claimsOptions struct {
 
 // older returns the command that shows the next page.
 func (o claimsOptions) older(next string) string {
-	command, limit := "claims list", ""
+	format, limit := "salectl claims list %s", ""
 	if o.claim != "" {
-		command = "claims get"
+		format = "salectl claims get %s"
 	}
 	if o.page.Limit != 0 {
 		limit = fmt.Sprint(o.page.Limit)
 	}
-	return o.inquiry.command(command, "user", o.user, "claim", o.claim, "limit", limit, "before", next)
+	return o.inquiry.command(format, "user", o.user, "claim", o.claim, "limit", limit, "before", next)
 }
 
 func (p *program) claimsCommand() *urfave.Command {

@@ -104,18 +104,18 @@ func (f *flags) needServer(name string) *url.URL {
 // environment returns the variable of a flag. An empty one counts as absent.
 func environment(flag string) string { return "SALECTL_" + strings.ToUpper(flag) }
 
-// command returns the command line of a command on the sale, given its own flags, each followed by
+// command formats a command on the sale with its flags, given those of its own, each followed by
 // its value. It omits flags whose value is "".
-func (o inquiry) command(name string, flags ...string) string {
-	text := "salectl " + name
+func (o inquiry) command(format string, flags ...string) string {
+	var words []string
 	flags = append([]string{o.flag, o.server.String(), "sale", o.sale}, flags...)
 	flags = append(flags, "token-file", o.tokenFile, "tls-ca", o.tls.CA, "tls-cert", o.tls.Cert, "tls-key", o.tls.Key)
 	for flag := range slices.Chunk(flags, 2) {
 		if flag[1] != "" {
-			text += " --" + flag[0] + " " + quoted(flag[1])
+			words = append(words, "--"+flag[0], quoted(flag[1]))
 		}
 	}
-	return text
+	return fmt.Sprintf(format, strings.Join(words, " "))
 }
 
 // connection is a client of the server of an inquiry.

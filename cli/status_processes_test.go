@@ -178,3 +178,30 @@ func TestHealthOfSeveralProcesses(t *testing.T) {
 		})
 	}
 }
+
+// If no process reports everything, the first answer that lists the processes counts, or else the
+// first answer, or else the first failure.
+func TestStatusOfTheFirstAnswer(t *testing.T) {
+	answer := func(outcome api.Outcome, known string) string {
+		return answering(t, http.StatusServiceUnavailable, fmt.Sprintf(`{"outcome":%q,"detail":"of %[1]s"%s}`, outcome, known))
+	}
+	const processes = `,"known":{"processes":[{"address":"a:1","state":"serving","up":true,"assigned":3}]}`
+	const silent = "127.0.0.1:1" // nobody is there
+	one, other, whole := answer(api.Standby, ""), answer(api.Draining, ""), answer(api.NoQuorum, processes)
+	for _, test := range []struct {
+		addresses []string
+		want      string
+	}{
+		{[]string{silent, "127.0.0.1:2"}, silent},
+		{[]string{silent, one}, one},
+		{[]string{one, other}, one},
+		{[]string{one, silent}, one},
+		{[]string{one, whole, other}, whole},
+	} {
+		view := &saleStatus{Status: troubled(silent)}
+		asker{token: "secret"}.query(t.Context(), view, test.addresses, view.tell)
+		if got := view.Server.Address; got != test.want || (got == whole) != (len(view.Processes) == 1) {
+			t.Errorf("of %q, %s counts, with %d processes; want %s", test.addresses, got, len(view.Processes), test.want)
+		}
+	}
+}

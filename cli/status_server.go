@@ -38,14 +38,23 @@ func askServer(ctx context.Context, s *saleStatus, a asker) {
 }
 
 // query queries processes in sequence until one reports everything, which add receives. If none
-// does, the first that answers counts.
+// does, the first answer that lists the processes counts, or else the first answer, or else the
+// first failure.
 func (a asker) query(ctx context.Context, s *saleStatus, addresses []string, add func(told api.Sale)) {
 	if a.admin != nil {
 		addresses = []string{a.admin.Host}
 	}
+	best := 0
 	for _, address := range addresses {
 		told, err := a.read(ctx, address, s.Sale)
 		problem, answered := errors.AsType[*api.Problem](err)
+		value := 1 // of a failure
+		switch {
+		case told.Processes != nil:
+			value = 3
+		case answered:
+			value = 2
+		}
 		switch {
 		case err == nil:
 			s.Server = &current.ServerStatus{Address: address}
@@ -55,7 +64,8 @@ func (a asker) query(ctx context.Context, s *saleStatus, addresses []string, add
 			add(told)
 			return
 		case s.unread() && answered && problem.Outcome == api.NoSuchSale: // it serves others
-		case s.Server == nil || answered && s.Processes == nil:
+		case value > best:
+			best = value
 			s.Server = &current.ServerStatus{Address: address, Error: err.Error()}
 			s.tell(told)
 		}

@@ -120,6 +120,16 @@ func newSuggestions(t *testing.T) *suggestions {
 	return s
 }
 
+// TestSuggestedWithFlags finds the commands whose flags are those of the command that suggests them.
+func TestSuggestedWithFlags(t *testing.T) {
+	found := newSuggestions(t).commands
+	for _, command := range []string{"salectl claim %s", "salectl claims get %s", "salectl claims list %s"} {
+		if found[command] == nil {
+			t.Errorf("no script has to paste %q", command)
+		}
+	}
+}
+
 // paste is "[!] paste COMMAND [WORD|NAME=VALUE]...": a command that begins so and that the output of
 // the last program suggests is run as it stands, with more words behind it and values in the place
 // of names in capitals. It must succeed, or with ! fail.

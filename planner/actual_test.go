@@ -145,14 +145,14 @@ func TestWasMarked(t *testing.T) {
 func TestVotes(t *testing.T) {
 	for votes, want := range map[Votes]string{
 		{1, 1}: "lock nodes that vote: 1 of 1; none may fail",
-		{1, 0}: "lock nodes that vote: 0 of 1; no process can sell before 1 do",
+		{1, 0}: "lock nodes that vote: 0 of 1; no process can sell with fewer than 1",
 		{3, 3}: "lock nodes that vote: 3 of 3; 1 may fail",
 		{3, 2}: "lock nodes that vote: 2 of 3; none may fail",
-		{3, 1}: "lock nodes that vote: 1 of 3; no process can sell before 2 do",
-		{3, 0}: "lock nodes that vote: 0 of 3; no process can sell before 2 do",
+		{3, 1}: "lock nodes that vote: 1 of 3; no process can sell with fewer than 2",
+		{3, 0}: "lock nodes that vote: 0 of 3; no process can sell with fewer than 2",
 		{5, 5}: "lock nodes that vote: 5 of 5; 2 may fail",
 		{5, 4}: "lock nodes that vote: 4 of 5; 1 may fail",
-		{5, 2}: "lock nodes that vote: 2 of 5; no process can sell before 3 do",
+		{5, 2}: "lock nodes that vote: 2 of 5; no process can sell with fewer than 3",
 	} {
 		if got := votes.String(); got != want {
 			t.Errorf("%+v: %q, want %q", votes, got, want)

@@ -65,7 +65,7 @@ func (v Votes) String() string {
 	text := fmt.Sprintf("lock nodes that vote: %d of %d; ", v.Voting, v.Nodes)
 	switch spare := v.Voting - v.Majority(); {
 	case spare < 0:
-		return text + fmt.Sprintf("no process can sell before %d do", v.Majority())
+		return text + fmt.Sprintf("no process can sell with fewer than %d", v.Majority())
 	case spare == 0:
 		return text + "none may fail"
 	default:

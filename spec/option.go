@@ -274,9 +274,9 @@ func (o *option) sane(path string, v reflect.Value) error {
 	return nil
 }
 
-// visit calls f for every option of a struct that v is and of those below, with the struct that
-// has it, and then for each block of options with a nil option. The struct of an absent block is
-// the zero Value.
+// visit calls f for every option of the struct v and of the structs below it, with the block and
+// the struct of the option. After the options of a block, it calls f with a nil option. The struct
+// of an absent block is the zero Value.
 func (b *block) visit(path string, v reflect.Value, f func(path string, b *block, o *option, of reflect.Value)) {
 	for _, o := range b.options {
 		at := join(path, o.key)

@@ -57,9 +57,9 @@ func (u *Units) Names() iter.Seq[string] {
 type unitRange struct {
 	prefix   string // never ends in a digit
 	from, to int64
-	width    int  // digits of each number with leading zeros; 0: no leading zeros
-	bare     bool // no number: prefix is the only name
-	text     string
+	width    int    // digits of each number with leading zeros; 0: no leading zeros
+	bare     bool   // no number: prefix is the only name
+	text     string // as declared, for add
 }
 
 func (r unitRange) count() int64 { return r.to - r.from + 1 }

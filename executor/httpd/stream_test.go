@@ -257,8 +257,10 @@ func TestStreamIsRefused(t *testing.T) {
 		answer.Body = io.NopCloser(strings.NewReader(string(body)))
 		return answer
 	}
-	if r := post("application/json"); r.StatusCode != 415 || !strings.Contains(text(t, r), api.TypeStream) {
-		t.Errorf("a wrong content type: %d", r.StatusCode)
+	for _, wrong := range []string{"application/json", api.TypeStream + ";;"} {
+		if r := post(wrong); r.StatusCode != 415 || !strings.Contains(text(t, r), api.TypeStream) {
+			t.Errorf("the content type %s: %d", wrong, r.StatusCode)
+		}
 	}
 	if r := post(api.TypeStream + "; charset=utf-8"); r.StatusCode != 200 || r.ProtoMajor != 2 {
 		t.Errorf("with a parameter: %d over %s", r.StatusCode, r.Proto)

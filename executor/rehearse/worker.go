@@ -180,7 +180,8 @@ const (
 )
 
 // Drive sends all buyers to the sale in one burst, and returns their observations. It returns an
-// error if it could not: a server elsewhere or without answers, or the end of ctx. Broken promises are no error of Drive; Report.Verdict returns them.
+// error if it could not: a server elsewhere or without answers, or the end of ctx. Broken promises
+// are no error of Drive; Report.Verdict returns them.
 func Drive(ctx context.Context, c Config) (*Report, error) {
 	c = c.withDefaults()
 	transport := newTransport(c)

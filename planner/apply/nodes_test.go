@@ -141,7 +141,7 @@ func TestApplyWithoutAMajority(t *testing.T) {
 	down(w.nodes[0])
 	down(w.nodes[2])
 	more := w.mustPlan(tickets(13))
-	if last := more.Warnings[len(more.Warnings)-1]; last != "lock nodes that vote: 1 of 3; no process can sell before 2 do" {
+	if last := more.Warnings[len(more.Warnings)-1]; last != "lock nodes that vote: 1 of 3; no process can sell with fewer than 2" {
 		t.Errorf("warnings: %q", more.Warnings)
 	}
 	if result, err := w.apply(more); err != nil || len(result.Unmarked) != 0 || len(result.Warnings) != 2 {
@@ -599,7 +599,7 @@ func TestNodeWarnings(t *testing.T) {
 		"being made":              {halfWay, 1, apply, []string{without}},
 		"live":                    {applied, 0, apply, nil},
 		"live, one is away":       {applied, 1, apply, []string{"lock nodes that vote: 2 of 3; none may fail"}},
-		"live, two are":           {applied, 2, apply, []string{"lock nodes that vote: 1 of 3; no process can sell before 2 do"}},
+		"live, two are":           {applied, 2, apply, []string{"lock nodes that vote: 1 of 3; no process can sell with fewer than 2"}},
 		"destroy":                 {applied, 2, destroy, nil},
 		"destroy while made":      {halfWay, 2, destroy, nil},
 		"the next run, one away":  {func(w *world) { applied(w); w.mustDestroy() }, 1, applies(run(tickets(10), 2)), []string{without}},
@@ -661,7 +661,7 @@ func TestStatusFromAMinority(t *testing.T) {
 	down(w.nodes[1])
 	s := w.status()
 	want := []string{
-		"lock nodes that vote: 1 of 3; no process can sell before 2 do",
+		"lock nodes that vote: 1 of 3; no process can sell with fewer than 2",
 		"it is unknown whether a process serves it: too few lock nodes answer",
 	}
 	if s.Owner != "" || !slices.Equal(s.Warnings, want) {

@@ -88,7 +88,7 @@ func TestStatusOfAShard(t *testing.T) {
 func TestStatusOfShardsWithoutAHead(t *testing.T) {
 	w := newWorld(t)
 	w.runUntil(w.mustPlan(tickets(10)), 1)
-	if s := w.status(); s.Shards[1].Error != "it has no log" || len(s.Warnings) != 1 || s.Warnings[0] != "lock nodes that vote: 0 of 3; no process can sell before 2 do" {
+	if s := w.status(); s.Shards[1].Error != "it has no log" || len(s.Warnings) != 1 || s.Warnings[0] != "lock nodes that vote: 0 of 3; no process can sell with fewer than 2" {
 		t.Errorf("being made: %+v", s)
 	}
 	w.mustApply(tickets(10))

@@ -22,7 +22,7 @@ type client struct {
 	now     time.Duration // monotonic: when the message was read
 }
 
-// Read reads the body, and notes when.
+// Read reads the body and records the time.
 func (client *client) Read(p []byte) (n int, err error) {
 	n, err = client.body.Read(p)
 	client.now = client.config.Clock().Mono

@@ -33,7 +33,7 @@ const (
 	kernelCall = "internal/runtime/syscall/linux.Syscall6"
 	writeCall  = "syscall.write"
 	decide     = "salectl/executor/shard.(*sequencer).decide"
-	loop       = "salectl/executor.(*shardLoop).run"
+	loop       = "salectl/executor.(*runner).runShard"
 	pager      = "modernc.org/sqlite/lib._pagerWalFrames"
 	serve      = "net/http.(*conn).serve"
 	ask        = "salectl/testdata/peers/internal/httpload.(*connection).claim"
@@ -51,7 +51,7 @@ func TestDivide(t *testing.T) {
 		{"allocation", []string{"runtime.memclrNoHeapPointers", "runtime.mallocgc", "salectl/backends/ledger.(*Draft).Encode", decide, loop}},
 		{"answering", []string{"salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.(*sequencer).committed", loop}},
 		{store, []string{pager, "salectl/backends/embedded.(*writer).run"}},
-		{store, []string{"salectl/executor.(*shardLoop).call", loop}},
+		{store, []string{"salectl/executor.(*runner).runShard.func1.1"}},
 		{storeCalls, []string{kernelCall, writeCall, pager, "salectl/backends/embedded.(*writer).run"}},
 		{storeCalls, []string{kernelCall, writeCall, "net.(*conn).Write", "github.com/tsuna/gohbase/region.(*client).write"}},
 		{httpCalls, []string{kernelCall, writeCall, "net.(*conn).Write", serve}},
@@ -110,7 +110,7 @@ func TestProbes(t *testing.T) {
 	d.add(profileOf(
 		[]string{find, look, "salectl/executor/shard.(*ledgerView).Recall"}, // 1
 		[]string{"aeshashbody", look, find},                                 // 2: it hashes
-		[]string{"memeqbody", "salectl/backends/ledger.(*arena).equal"},     // 3
+		[]string{"memeqbody", "salectl/backends/ledger.(*texts).equal"},     // 3
 		[]string{"modernc.org/sqlite/lib._find"},                            // 4
 	))
 	if d.probing != 1+3 {

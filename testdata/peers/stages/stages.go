@@ -46,7 +46,7 @@ var stages = []stage{
 		"runtime.(*timer).", "runtime.(*timers).",
 	}},
 	{"deciding", []string{
-		"salectl/executor.(*shardLoop).", "salectl/executor/shard.(*Shard).Act",
+		"salectl/executor.(*runner).runShard", "salectl/executor/shard.(*Shard).Act",
 		"salectl/executor/shard.(*Shard).collect", "salectl/executor/shard.(*Shard).Apply", "salectl/executor/shard.(*Shard).storeReplied",
 		"salectl/executor/shard.(*Shard).applyEffects", "salectl/executor/shard.(*sequencer).", "salectl/executor/shard.(*requests).",
 		"salectl/executor/shard.(*transfers).",
@@ -56,7 +56,7 @@ var stages = []stage{
 		"salectl/backends/ledger.(*Draft).Encode", "salectl/backends/ledger.(*chain).encode", "salectl/backends/ledger.Head.Encode",
 	}},
 	{store, []string{
-		"salectl/executor.(*shardLoop).call", "salectl/backends/calls.", "salectl/backends/ledger.(*Request).",
+		"salectl/executor.(*runner).runShard.", "salectl/backends/calls.", "salectl/backends/ledger.(*Request).",
 		"salectl/backends/embedded.", "zombiezen.com/go/sqlite.", "modernc.org/sqlite/lib.", "modernc.org/libc.", "modernc.org/memory.",
 		"salectl/backends/hbase.", "github.com/tsuna/gohbase.", "github.com/tsuna/gohbase/",
 	}},
@@ -95,5 +95,5 @@ var callsOf = map[string]string{callers: callersCalls, httpServer: httpCalls, st
 // probes are the innermost functions of the ledger that look for a user or key, or put one
 // into a hash table, where a claim misses the processor's caches.
 var probes = []string{
-	"salectl/backends/ledger.(*table).find", "salectl/backends/ledger.(*table).put", "salectl/backends/ledger.(*arena).equal",
+	"salectl/backends/ledger.(*table).find", "salectl/backends/ledger.(*table).put", "salectl/backends/ledger.(*texts).equal",
 }
