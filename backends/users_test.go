@@ -247,11 +247,6 @@ func BenchmarkUsersOfAFile(b *testing.B) {
 // and a run that stands in two places counts once.
 func TestUsersWithHistory(t *testing.T) {
 	dir := t.TempDir()
-	exported := func(n string) string {
-		return `{"format":1,"kind":"export","sale":"drop-` + n + `","uid":"000` + n + `","roots":["00"],"counts":{"slots":1,"claims":1,"sold":2}}` + "\n" +
-			`{"claim":"0-1-0","sale":"drop-` + n + `","user":"ada","units":[1,2],"state":"sold","at":"2026-11-2` + n + `T12:00:00Z"}` + "\n" +
-			`{"shard":0,"slot":0,"commit":"AAAA"}` + "\n"
-	}
 	put(t, filepath.Join(dir, "users.csv"), "id,level\nada,1\n")
 	put(t, filepath.Join(dir, "drop-1.ndjson"), exported("1"))
 	var now clock.Now
@@ -314,6 +309,44 @@ func TestUsersWithHistory(t *testing.T) {
 	if _, _, err := OpenUsers(sale, rules.SchemaFor(sale)); err == nil || !strings.Contains(err.Error(), "that only the sale file names") {
 		t.Error(err)
 	}
+}
+
+// Files may come after the users are opened, such as those of a folder that is mounted late. Until then
+// lookups fail.
+func TestUsersOfFilesThatComeLater(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "late")
+	var now clock.Now
+	sale := filed(filepath.Join(dir, "users.csv"))
+	sale.History = &spec.History{Files: []string{filepath.Join(dir, "drop-1.ndjson")}}
+	users, closeUsers, err := openUsers(sale, rules.SchemaFor(sale), func() clock.Now { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeUsers()
+	fails := func(want string) {
+		t.Helper()
+		if _, err := users.Lookup(t.Context(), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		now.Mono += tryAgain
+	}
+	fails("there is no such file of users")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "users.csv"), "id,level\nada,1\n")
+	fails("there is no such export")
+	put(t, filepath.Join(dir, "drop-1.ndjson"), exported("1"))
+	if all, err := users.Lookup(t.Context(), []string{"ada"}); err != nil || len(all[0].History()) != 1 {
+		t.Errorf("got %v, %v", all, err)
+	}
+}
+
+// exported returns an export of a run in which ada bought two units.
+func exported(n string) string {
+	return `{"format":1,"kind":"export","sale":"drop-` + n + `","uid":"000` + n + `","roots":["00"],"counts":{"slots":1,"claims":1,"sold":2}}` + "\n" +
+		`{"claim":"0-1-0","sale":"drop-` + n + `","user":"ada","units":[1,2],"state":"sold","at":"2026-11-2` + n + `T12:00:00Z"}` + "\n" +
+		`{"shard":0,"slot":0,"commit":"AAAA"}` + "\n"
 }
 
 // staticHistory is what everybody bought, by run.

@@ -133,14 +133,21 @@ func (e Entry) Compare(other Entry) int {
 	return cmp.Or(bytes.Compare(e.Value[:], other.Value[:]), bytes.Compare(e.Label[:], other.Label[:]))
 }
 
-// Lowest computes the values of entries, sorts the entries, and returns the first most of them. These
-// are the same if parts of the entries were reduced by Lowest before.
+// Lowest computes the values of entries, and returns the most lowest entries in order. It overwrites
+// entries. The result is the same if parts of the entries were reduced by Lowest before.
 func (o *Order) Lowest(entries []Entry, most int64) []Entry {
-	for i := range entries {
-		entries[i].Value = o.Value(entries[i].Label)
+	lowest, cut := entries[:0], false // cut: lowest[:most] are sorted, and others have been dropped
+	for _, e := range entries {
+		if e.Value = o.Value(e.Label); cut && (most == 0 || e.Compare(lowest[most-1]) > 0) {
+			continue
+		}
+		if lowest = append(lowest, e); int64(len(lowest))/2 >= most {
+			slices.SortFunc(lowest, Entry.Compare)
+			lowest, cut = lowest[:most], true
+		}
 	}
-	slices.SortFunc(entries, Entry.Compare)
-	return entries[:min(most, int64(len(entries)))]
+	slices.SortFunc(lowest, Entry.Compare)
+	return lowest[:min(most, int64(len(lowest)))]
 }
 
 // Value returns the value of a label. The entries are ranked by their values and, where

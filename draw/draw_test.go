@@ -732,3 +732,13 @@ func TestVerifyWhatIsNoExport(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkLowest(b *testing.B) {
+	order, entries := NewOrder(testUID, Digest{}, Digest{}, nil), make([]Entry, 1_000_000)
+	for b.Loop() {
+		for i := range entries {
+			entries[i].Label = Digest{byte(i), byte(i >> 8), byte(i >> 16)}
+		}
+		order.Lowest(entries, 10_000)
+	}
+}

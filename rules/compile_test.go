@@ -61,6 +61,12 @@ rule only, require:1:1: "usr" is not known
     ^
   Did you mean user?
 `},
+		"enum of protobuf": {ruleOf("google.protobuf.NullValue.NULL_VALUE == 0"), `
+rule only, require:1:26: "google.protobuf.NullValue.NULL_VALUE" is not known
+    google.protobuf.NullValue.NULL_VALUE == 0
+                             ^
+  The names are user, claim, sale, now, variables, history.
+`},
 		"unknown function": {ruleOf("user.city.startWith('W')"), `
 rule only, require:1:20: there is no function startWith()
     user.city.startWith('W')

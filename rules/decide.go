@@ -109,13 +109,14 @@ func (e *evaluation) apply(i int) Finding {
 		return f
 	}
 	val, err := e.evaluate(r.message)
-	switch message, _ := val.(types.String); {
+	message, _ := val.(types.String)
+	switch line := oneLine(string(message)); {
 	case err != nil:
 		f.Detail = "messageExpression: " + err.Error()
-	case oneLine(string(message)) == "":
+	case line == "":
 		f.Detail = "messageExpression: the text is empty"
 	default:
-		f.Message = oneLine(string(message))
+		f.Message = line
 	}
 	return f
 }
@@ -128,16 +129,17 @@ func (e *evaluation) value(x *expression) (val ref.Val, reason Reason, detail st
 	if err == nil {
 		val, err = e.evaluate(x)
 	}
+	if err == nil && !e.exceeded {
+		return val, Satisfied, ""
+	}
 	var missing *MissingError
 	switch {
 	case e.exceeded || tooCostly(err):
 		return nil, TooCostly, "the evaluation reached its cost limit"
 	case errors.As(err, &missing):
 		return nil, Missing, missing.Error()
-	case err != nil:
-		return nil, Failed, oneLine(err.Error())
 	}
-	return val, Satisfied, ""
+	return nil, Failed, oneLine(err.Error())
 }
 
 // oneLine shortens a text to one printable line of at most MaxMessage bytes.

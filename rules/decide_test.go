@@ -361,3 +361,12 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// A decision on attributes is taken for each claim.
+func TestDecideDoesNotAllocate(t *testing.T) {
+	s := mustCompile(t, declaration{Rules: []spec.Rule{{Name: "a", Require: "user.level >= 3"}}})
+	in := input(t)
+	if n := testing.AllocsPerRun(1000, func() { s.Decide(in) }); n != 0 {
+		t.Errorf("a decision allocates %v times", n)
+	}
+}

@@ -50,7 +50,7 @@ func (e *MissingError) Error() string {
 // provider declares names to CEL, and the fields of the objects among them. Variables are added one
 // by one, so that each sees only those before it.
 type provider struct {
-	types.Provider // of enums, other identifiers and new objects: there are none
+	types.Provider // of new objects: there are none
 	names          []*decls.VariableDecl
 	objects        map[string][]field // by name, and that of purchaseType
 }
@@ -177,6 +177,12 @@ func (p *provider) FindStructFieldNames(structType string) ([]string, bool) {
 	}
 	return names, ok
 }
+
+// EnumValue implements types.Provider. A registry knows the enums of protobuf.
+func (p *provider) EnumValue(name string) ref.Val { return types.NewErr("unknown enum name %q", name) }
+
+// FindIdent implements types.Provider. There are no identifiers besides names.
+func (p *provider) FindIdent(string) (ref.Val, bool) { return nil, false }
 
 // purchase is an element of history as a CEL value.
 type purchase struct{ Purchase }

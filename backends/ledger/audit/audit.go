@@ -182,9 +182,8 @@ func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books [
 // closeCut reads shards on until all that was received was sent, and all that was acknowledged
 // received. It ends, since it reads only ops that precede the cut that it began with.
 func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
-	lacks := false
-	return retry(ctx, logs, func() error {
-		for read := true; read; {
+	for lacks, read := false, true; read; { // after progress the tries begin anew
+		err := retry(ctx, logs, func() error {
 			lacks, read = false, false
 			for shard, b := range books {
 				for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
@@ -203,9 +202,13 @@ func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
 					lacks, read = lacks || !enough(), read || books[peer].Next() != before
 				}
 			}
+			return nil
+		}, func() bool { return lacks && !read })
+		if err != nil {
+			return err
 		}
-		return nil
-	}, func() bool { return lacks })
+	}
+	return nil
 }
 
 // Report is the result of an audit. If OK, it proves as far as the ledger reaches that every

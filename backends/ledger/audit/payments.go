@@ -14,21 +14,25 @@ import (
 // claims bought by one payment are a problem until all but one are refunded. Claims for which the
 // payment is also owed back are a warning: paying it back for each of them would be too much.
 func (a *Report) payments(books []*Book) {
-	type payment struct {
+	type payment struct { // there are millions
 		reference string
-		owed      bool // back; else it has bought the claim, which is still sold
-		book      *Book
 		claim     uint32
+		shard     uint16
+		owed      bool // back; else it has bought the claim, which is still sold
 	}
-	var all []payment
+	n := 0
+	for _, b := range books {
+		n += len(b.claimHistories)
+	}
+	all := make([]payment, 0, n)
 	for _, b := range books {
 		for n, history := range b.claimHistories {
 			if history.state == "sold" && history.paid != "" {
-				all = append(all, payment{history.paid, false, b, n})
+				all = append(all, payment{history.paid, n, uint16(b.shard), false})
 			}
 			for _, reference := range history.owed {
 				if reference != "" {
-					all = append(all, payment{reference, true, b, n})
+					all = append(all, payment{reference, n, uint16(b.shard), true})
 				}
 			}
 		}
@@ -43,7 +47,7 @@ func (a *Report) payments(books []*Book) {
 		}
 		var bought, owed []string // ids of claims
 		for _, p := range all[from:to] {
-			if id := p.book.id(p.book.shard, p.claim); p.owed {
+			if id := books[p.shard].id(int(p.shard), p.claim); p.owed {
 				owed = append(owed, id)
 			} else {
 				bought = append(bought, id)
