@@ -174,13 +174,19 @@ func (s *sharer) told(ev quorum.Event) {
 	}
 }
 
-// follow takes and gives what should be this process's, or another's, by who is there.
+// follow takes and gives what should be this process's, or another's, by who is there. A process
+// that is stopped, or whose roster is uncertain, does so later.
 func (s *sharer) follow() {
-	if s.p.dead || s.p.stopped || s.over {
+	if s.p.dead || s.over {
+		return
+	}
+	if s.p.stopped {
+		s.p.backlog = append(s.p.backlog, s.follow)
 		return
 	}
 	members, sure := s.r.Members(s.p.clock())
 	if !sure {
+		s.there = ""
 		return
 	}
 	var take []string
