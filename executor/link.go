@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
@@ -76,18 +77,10 @@ func (r *runner) dial(to ownership.Process) {
 				<-closed
 				r.do(func() { r.Cut(r.clock(), to.ID) })
 			}
-			select {
-			case <-time.After(dialAgain):
-			case <-ctx.Done():
-			}
+			_ = api.Sleep(ctx, dialAgain)
 		}
 	})
 }
 
 // do has the loop call a function between two events, unless the loop has ended.
-func (r *runner) do(what func()) {
-	select {
-	case r.replies <- what:
-	case <-r.calls.Done():
-	}
-}
+func (r *runner) do(what func()) { r.e.inLoop(r.calls, func(*runner) { what() }) }

@@ -91,9 +91,7 @@ func (e *Executor) Retire(ctx context.Context, report func(left int)) (left int)
 			reportedAt = time.Now()
 			report(left)
 		}
-		select {
-		case <-time.After(retireEvery):
-		case <-ctx.Done():
+		if api.Sleep(ctx, retireEvery) != nil {
 			return left
 		}
 	}

@@ -121,13 +121,8 @@ func (g *payloads) addToClaim(ctx context.Context, reader *payload.Reader, c *Cl
 		}
 		g.fail(ctx, err)
 		c.Undelivered = true
-		if try == payloadTries {
+		if try == payloadTries || api.Sleep(ctx, payloadPause) != nil {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(payloadPause):
 		}
 	}
 }

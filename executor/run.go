@@ -27,7 +27,6 @@ type runner struct {
 	ends    calls.Ends
 	calls   context.Context // of all calls
 	running sync.WaitGroup
-	replies chan func()
 
 	refused int // refusals since a lease was last held: the first is logged
 	owned   int // shards that were logged last
@@ -49,7 +48,7 @@ type runner struct {
 func (e *Executor) Run(ctx context.Context) error {
 	r := &runner{
 		Machine: e.machine, e: e, clock: e.cfg.Clock, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists},
-		replies: make(chan func()), dialing: make(map[string]context.CancelFunc),
+		dialing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
@@ -90,8 +89,6 @@ func (r *runner) loop(ctx context.Context) error {
 			case <-r.e.notified:
 				quiet = true
 				wake = r.wakes(r.clock(), out.Wake)
-			case take := <-r.replies:
-				take()
 			case do := <-r.e.inbox:
 				do(r)
 			case <-timer.C:

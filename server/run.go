@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd"
@@ -171,12 +172,8 @@ func (s *Server) open(ctx context.Context) {
 func awaitReady(ctx context.Context, e *executor.Executor) error {
 	for {
 		err := e.Ready()
-		if err == nil || ctx.Err() != nil {
+		if err == nil || api.Sleep(ctx, 5*time.Millisecond) != nil {
 			return err
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
 		}
 	}
 }

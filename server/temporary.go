@@ -39,7 +39,7 @@ func Temporarily(ctx context.Context, cfg executor.Config, use func(url, admin s
 	defer drain()
 	go func() { served <- h.Serve(serving, l) }()
 	go func() { served <- h.ServeAdmin(serving, admin) }()
-	bound, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNotReady)
+	bound, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("timed out after %v: %w", readyTimeout, context.DeadlineExceeded))
 	defer cancel()
 	if err = awaitReady(bound, e); err == nil {
 		err = use("http://"+l.Addr().String(), "http://"+admin.Addr().String())
@@ -51,6 +51,3 @@ func Temporarily(ctx context.Context, cfg executor.Config, use func(url, admin s
 	stop()
 	return errors.Join(err, <-owned)
 }
-
-// errNotReady reports a sale that could not be served in time.
-var errNotReady = fmt.Errorf("timed out after %v: %w", readyTimeout, context.DeadlineExceeded)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -120,11 +119,11 @@ func (t listsTest) stop(l lists.List, fill uint64) (run string) {
 // fill makes a list of units that gives under a fill, from now on and for ever.
 func (t listsTest) fill(l lists.List, fill uint64, units ...ledger.Range) {
 	t.Helper()
-	t.fillUntil(l, fill, time.Time{}, time.Time{}, lists.Part{Add: units})
+	t.fillUntil(l, fill, 0, 0, lists.Part{Add: units})
 }
 
-// fillUntil makes a list of one part that gives from one time until another.
-func (t listsTest) fillUntil(l lists.List, fill uint64, opens, closes time.Time, p lists.Part) {
+// fillUntil makes a list of one part that gives from one time until another, in microseconds since 1970.
+func (t listsTest) fillUntil(l lists.List, fill uint64, opens, closes int64, p lists.Part) {
 	t.Helper()
 	p.First = true
 	run := t.stop(l, fill)

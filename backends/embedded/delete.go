@@ -99,25 +99,17 @@ func sweep(conn *sqlite.Conn) (more bool, err error) {
 // removeEntries removes the first entries of a log, up to a slot and the limits of a step. more
 // reports whether entries up to that slot are left.
 func removeEntries(conn *sqlite.Conn, id, upTo int64) (more bool, err error) {
-	last, more, err := frontOf(conn, id, upTo)
-	if err != nil {
-		return false, err
-	}
-	return more, execute(conn, "DELETE FROM entries WHERE log = ? AND slot <= ?", id, last)
-}
-
-// frontOf returns the last slot that one step may remove; -1 if there is none.
-func frontOf(conn *sqlite.Conn, id, upTo int64) (last int64, more bool, err error) {
+	last, rows, bytes := int64(-1), 0, int64(0)
 	// length reads the entry's header, not its pages.
-	const sql = "SELECT slot, length(entry) FROM entries WHERE log = ? AND slot <= ? ORDER BY slot"
-	last = -1
-	rows, bytes := 0, int64(0)
 	err = query(conn, func(row *sqlite.Stmt) bool {
 		if more = rows == deleteRows || bytes >= deleteBytes; more {
 			return false
 		}
 		rows, bytes, last = rows+1, bytes+row.ColumnInt64(1), row.ColumnInt64(0)
 		return true
-	}, sql, id, upTo)
-	return last, more, err
+	}, "SELECT slot, length(entry) FROM entries WHERE log = ? AND slot <= ? ORDER BY slot", id, upTo)
+	if err != nil {
+		return false, err
+	}
+	return more, execute(conn, "DELETE FROM entries WHERE log = ? AND slot <= ?", id, last)
 }

@@ -106,7 +106,7 @@ func (a *appender) drive(ctx context.Context, do ledger.Do) (ledger.Event, error
 			return ledger.Nothing, nil
 		}
 		if do.Send == nil {
-			pause(ctx, do.Wake-a.now().Mono)
+			_ = ledger.Wait(ctx, a.logs, do.Wake-a.now().Mono)
 			do = a.w.Tick(a.now())
 			continue
 		}

@@ -139,7 +139,7 @@ const tries = 4
 func (l *Logs) again(ctx context.Context, call func() error) error {
 	for try := 1; ; try++ {
 		err := call()
-		if try == tries || !isFault(err, moved, lost, busy) || pause(ctx, 5*time.Millisecond<<try) != nil {
+		if try == tries || !isFault(err, moved, lost, busy) || ledger.Wait(ctx, l, 5*time.Millisecond<<try) != nil {
 			return err
 		}
 	}

@@ -220,10 +220,6 @@ type masterCall struct {
 	results  chan hrpc.RPCResult
 }
 
-func newMasterCall(ctx context.Context, name string, request, response proto.Message) *masterCall {
-	return &masterCall{ctx: ctx, name: name, request: request, response: response, results: make(chan hrpc.RPCResult, 1)}
-}
-
 func (m *masterCall) Name() string                    { return m.name }
 func (m *masterCall) Description() string             { return m.name }
 func (m *masterCall) Table() []byte                   { return nil }

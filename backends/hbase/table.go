@@ -119,7 +119,7 @@ func (l *Logs) finish(ctx context.Context, procedure uint64) error {
 		default: // finished, possibly so long ago that the master has forgotten it
 			return nil
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := ledger.Wait(ctx, l, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (l *Logs) awaitEnabled(ctx context.Context) error {
 		case state == pb.Table_DISABLED, state == pb.Table_DISABLING:
 			return errDisabled
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := ledger.Wait(ctx, l, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (l *Logs) awaitRegions(ctx context.Context) error {
 			return nil
 		case err == nil:
 			row = stop
-		case pause(ctx, 50*time.Millisecond) != nil:
+		case ledger.Wait(ctx, l, 50*time.Millisecond) != nil:
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (l *Logs) askMaster(ctx context.Context, name string, request, response pro
 			proto.Merge(response, answer)
 			return nil
 		}
-		if !isFault(err, busy) || pause(ctx, 100*time.Millisecond) != nil {
+		if !isFault(err, busy) || ledger.Wait(ctx, l, 100*time.Millisecond) != nil {
 			return err
 		}
 	}
@@ -225,15 +225,7 @@ func (l *Logs) askMasterOnce(ctx context.Context, name string, request, response
 	if err != nil {
 		return nil, err
 	}
-	return l.servers.ask(ctx, master, newMasterCall(ctx, name, request, response))
-}
-
-// pause waits for d, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	return l.servers.ask(ctx, master, &masterCall{
+		ctx: ctx, name: name, request: request, response: response, results: make(chan hrpc.RPCResult, 1),
+	})
 }

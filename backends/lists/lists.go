@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"salectl/backends/ledger"
 )
@@ -171,8 +170,8 @@ type Part struct {
 
 // Start has the conditions under which a list is turned on, and its hours.
 type Start struct {
-	Units, Users      int64     // numbers that it must have
-	OpensAt, ClosesAt time.Time // zero: at once, never
+	Units, Users      int64 // numbers that it must have
+	OpensAt, ClosesAt int64 // in microseconds since 1970; 0: at once, never
 	Drained           string
 }
 

@@ -297,7 +297,7 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	case starting:
 		c.Kind, c.Start = StartCall, Start{
 			Units: m.put.Units, Users: m.put.Users, Drained: m.after,
-			OpensAt: ledger.Time(s.Settings().GetOpensAtUs()), ClosesAt: ledger.Time(s.Settings().GetClosesAtUs()),
+			OpensAt: s.Settings().GetOpensAtUs(), ClosesAt: s.Settings().GetClosesAtUs(),
 		}
 	case on:
 		if m.proved && len(m.grabs) == 0 && len(m.taken) == 0 && !m.Receiving() && s.Available > 0 {

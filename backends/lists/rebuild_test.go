@@ -375,13 +375,13 @@ func TestEmptyShard(t *testing.T) {
 // A list has the hours of its sale, and one of a sale without hours has none.
 func TestHours(t *testing.T) {
 	b := newBench(t, 9)
-	opens, closes := b.now.Wall.Add(time.Hour), b.now.Wall.Add(2*time.Hour)
+	opens, closes := b.now.Wall.Add(time.Hour).UnixMicro(), b.now.Wall.Add(2*time.Hour).UnixMicro()
 	for _, test := range []struct {
 		settings      *pb.Settings
-		opens, closes time.Time
+		opens, closes int64
 	}{
-		{&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN}, time.Time{}, time.Time{}},
-		{&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, OpensAtUs: opens.UnixMicro(), ClosesAtUs: closes.UnixMicro()}, opens, closes},
+		{&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN}, 0, 0},
+		{&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, OpensAtUs: opens, ClosesAtUs: closes}, opens, closes},
 	} {
 		d := b.draft()
 		b.must(d.Generation(&pb.Generation{Number: b.state.Generation + 1, Settings: test.settings}))
@@ -392,7 +392,7 @@ func TestHours(t *testing.T) {
 		b.calls(m, lists.StopCall, lists.ReadCall, lists.InspectCall)
 		for range 3 {
 			c, _ := m.Next(b.now, b.state)
-			if c.Kind == lists.StartCall && (!c.Start.OpensAt.Equal(test.opens) || !c.Start.ClosesAt.Equal(test.closes)) {
+			if c.Kind == lists.StartCall && (c.Start.OpensAt != test.opens || c.Start.ClosesAt != test.closes) {
 				t.Errorf("opens at %v, closes at %v; want %v, %v", c.Start.OpensAt, c.Start.ClosesAt, test.opens, test.closes)
 			}
 			if b.serve(m, c); m.On() != 0 {

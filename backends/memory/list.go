@@ -3,7 +3,6 @@ package memory
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -168,17 +167,9 @@ func (n *Lists) start(name lists.List, fill uint64, runID string, s lists.Start)
 		return lists.ErrLength
 	}
 	l.forgetUpTo(drained)
-	l.fill, l.gave, l.opens, l.closes = fill, fill, micros(s.OpensAt), micros(s.ClosesAt)
+	l.fill, l.gave, l.opens, l.closes = fill, fill, s.OpensAt, s.ClosesAt
 	l.whole, l.given = runID, 0
 	return nil
-}
-
-// micros are microseconds since 1970, 0 for no time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
 }
 
 func (l *list) forgetUpTo(p position) {

@@ -150,8 +150,8 @@ func (k *keeper) turned(t *ticket) {
 	k.parting = append(k.parting, l)
 }
 
-// finish ends the keeper after all nodes have confirmed the release or timed out.
-func (k *keeper) finish() {
+// end ends the keeper's steps, its timer and its watches. mu is held.
+func (k *keeper) end() {
 	k.over = true
 	if k.timer != nil {
 		k.timer.Stop()
@@ -159,6 +159,11 @@ func (k *keeper) finish() {
 	if k.watch != nil {
 		k.watch()
 	}
+}
+
+// finish ends the keeper after all nodes have confirmed the release or timed out.
+func (k *keeper) finish() {
+	k.end()
 	err, parting := k.unfreed(), k.parting
 	k.parting = nil
 	go func() {
@@ -176,21 +181,14 @@ func (k *keeper) close() {
 	if k.over {
 		return
 	}
-	k.over = true
-	if k.timer != nil {
-		k.timer.Stop()
+	k.end()
+	for _, t := range k.line.waiting {
+		t.state, t.err = ticketRefused, ErrClosed
+		k.turned(t)
 	}
-	tickets := k.line.waiting
-	if k.line.holder != nil {
-		tickets = append(tickets, k.line.holder)
-	}
-	for _, t := range tickets {
-		t.lease.end(ErrClosed)
-		if t.state == ticketWaits {
-			t.lease.refused = ErrClosed
-			close(t.lease.decided)
-		}
-		t.lease.finish(ErrClosed)
+	if t := k.line.holder; t != nil {
+		t.state, t.err = ticketLost, ErrClosed
+		k.turned(t)
 	}
 	for _, l := range k.parting {
 		l.finish(ErrClosed)

@@ -141,7 +141,7 @@ func TestHoursByTheCaller(t *testing.T) {
 			err = l.Put(t.Context(), theList, 1, run, lists.Part{First: true, Add: ledger.Units{{First: 1, Count: 9}}})
 		}
 		if err == nil {
-			err = l.Start(t.Context(), theList, 1, run, lists.Start{Units: 9, OpensAt: opens, ClosesAt: closes})
+			err = l.Start(t.Context(), theList, 1, run, lists.Start{Units: 9, OpensAt: opens.UnixMicro(), ClosesAt: closes.UnixMicro()})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -91,15 +90,7 @@ func (l *Lists) Put(ctx context.Context, list lists.List, fill uint64, runID str
 
 // Start implements lists.Node.
 func (l *Lists) Start(ctx context.Context, list lists.List, fill uint64, runID string, s lists.Start) error {
-	return l.change(ctx, startScript, list, fill, runID, s.Units, s.Users, micros(s.OpensAt), micros(s.ClosesAt), s.Drained)
-}
-
-// micros returns t in microseconds since 1970; 0 for the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
+	return l.change(ctx, startScript, list, fill, runID, s.Units, s.Users, s.OpensAt, s.ClosesAt, s.Drained)
 }
 
 // Add implements lists.Node.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -147,7 +146,7 @@ func mustFill(t testing.TB, l lists.Node, list lists.List, fill uint64, units in
 		err = l.Put(t.Context(), list, fill, run, p)
 	}
 	if err == nil {
-		err = l.Start(t.Context(), list, fill, run, lists.Start{Units: units, OpensAt: time.UnixMicro(1)})
+		err = l.Start(t.Context(), list, fill, run, lists.Start{Units: units, OpensAt: 1})
 	}
 	if err != nil {
 		t.Fatal(err)

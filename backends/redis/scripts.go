@@ -108,14 +108,9 @@ func (a *answer) text() string { return next[string](a) }
 
 func (a *answer) time() time.Time { return time.UnixMicro(next[int64](a)) }
 
-// left reads the time that a lease has left. Redis counts whole milliseconds, and a lease with
-// 0 left still exists.
-func (a *answer) left() time.Duration {
-	return time.Duration(max(1, next[int64](a))) * time.Millisecond
-}
-
-// held reads a lease's value, which is token and note, and the time that it has left.
+// held reads a lease's value, which is token and note, and the time that it has left. Redis counts
+// whole milliseconds, and a lease with 0 left still exists.
 func (a *answer) held() (token, note string, left time.Duration) {
 	token, note, _ = strings.Cut(a.text(), " ")
-	return token, note, a.left()
+	return token, note, time.Duration(max(1, next[int64](a))) * time.Millisecond
 }

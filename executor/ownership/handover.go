@@ -399,19 +399,15 @@ func (h *handover) grantAll(now clock.Now) {
 	}
 }
 
-// grant updates the rights of one shard.
+// grant updates the rights of one shard. There are none if this host's clock is off by more than a
+// ttl, because its timestamps cannot be trusted then.
 func (h *handover) grant(i int) {
 	if !h.all[i].runs {
 		return
 	}
-	h.out.Rights = append(h.out.Rights, Grant{i, h.rights(i)})
-}
-
-// rights returns the current rights to a shard. There are none if this host's clock is off by more
-// than a ttl, because its timestamps cannot be trusted then.
-func (h *handover) rights(i int) shard.Rights {
-	if h.clock.off != 0 {
-		return shard.Rights{}
+	var rights shard.Rights
+	if h.clock.off == 0 {
+		rights = shard.Rights{Lease: h.leases.Validity(h.keys[i]), ReadAt: h.log.readAt, TTL: h.ttl}
 	}
-	return shard.Rights{Lease: h.leases.Validity(h.keys[i]), ReadAt: h.log.readAt, TTL: h.ttl}
+	h.out.Rights = append(h.out.Rights, Grant{i, rights})
 }

@@ -331,9 +331,6 @@ func (m *Machine) ShardEnded(now clock.Now, i int) {
 	}
 }
 
-// Rights returns the current rights to a shard.
-func (m *Machine) Rights(i int) shard.Rights { return m.handover.rights(i) }
-
 // PeerProblems returns the peers that this process does not reach, and whether it is isolated.
 func (m *Machine) PeerProblems(now clock.Now) []status.Problem { return m.peers.problems(now) }
 

@@ -131,7 +131,7 @@ func (d *Admission) admitLocal(ctx context.Context, now clock.Now, t *session, s
 		*a = t.refuse(s, r, request.Refusal(api.Draining))
 		return nil
 	case t.refusesWhileStalled(s.Stalled()):
-		*a = t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead})
+		*a = t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: ownership.Unread})
 		return nil
 	case r.Chooses() && len(t.batchers) > 0:
 		*a = request.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: claim a quantity only"}
@@ -200,9 +200,6 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 
 // notFollowed is the message while the sale's log is damaged.
 const notFollowed = "the sale's log cannot be followed"
-
-// notRead is the message to the buyers of a stalled shard.
-const notRead = ownership.Unread
 
 // Decline returns the answer to a request that is not admitted: a refusal with the outcome why; Unknown, if an
 // earlier request of the same user and key may yet be accepted; or the claim, if one was accepted.

@@ -381,7 +381,7 @@ func TestAdmissionWithoutRights(t *testing.T) {
 	w := newListedWorld(t, "", 3)
 	p := w.first
 	sold := p.ask("ann", "1").want(t, api.Sold)
-	s, valid := p.p.Local(0), p.rights(0)
+	s, valid := p.p.Local(0), p.rights()
 	for name, r := range map[string]shard.Rights{"none yet": {}, "ended": {Lease: valid.Lease, ReadAt: valid.ReadAt}} {
 		s.SetRights(r)
 		if s.May(w.now) {

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/quorum"
 	"salectl/executor/listengine"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
@@ -44,9 +45,7 @@ func (p *listedProcess) setBack() {
 	p.w.now.Wall = p.w.now.Wall.Add(-ledger.MaxAhead - time.Second)
 	p.p.Tick(p.w.now)
 	for i := range p.w.shards {
-		r := p.rights(i)
-		r.ReadAt = p.w.now
-		p.tell(i, r)
+		p.tell(i, p.rights())
 	}
 }
 
@@ -56,8 +55,10 @@ func ended(s *shard.Shard) bool {
 	return over
 }
 
-// rights are those that the process has to a shard.
-func (p *listedProcess) rights(i int) shard.Rights { return p.p.Ownership.Rights(i) }
+// rights are valid from now on.
+func (p *listedProcess) rights() shard.Rights {
+	return shard.Rights{Lease: saletest.Lease(p.w.t, p.w.now), ReadAt: p.w.now, TTL: quorum.DefaultTTL}
+}
 
 // nextRead returns the time until the process reads the sale's log, which it last did so long before.
 func (p *listedProcess) nextRead(every time.Duration) time.Duration {
@@ -177,7 +178,7 @@ func TestListedTakesInParts(t *testing.T) {
 func TestListedWithoutRights(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 9)
 	p := w.first
-	may := p.rights(0)
+	may := p.rights()
 	p.keeps("grab")
 	x := p.ask("ann", "1")
 	p.tell(0, shard.Rights{})

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/shard"
@@ -11,7 +12,7 @@ import (
 
 const (
 	HoldsAtOnce = holdsAtOnce
-	NotRead     = notRead
+	NotRead     = ownership.Unread
 )
 
 var (

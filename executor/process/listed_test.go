@@ -473,7 +473,7 @@ func TestListedStall(t *testing.T) {
 		t.Errorf("ready: %v", err)
 	}
 	w.pass(10 * time.Millisecond)
-	p.tell(0, p.rights(0)) // as after each vote: it says how it stands when it acts
+	p.tell(0, p.rights()) // as after each vote: it says how it stands when it acts
 	s := p.p.Status().Shards[0]
 	if s.Stall == nil || s.Stall.Error != lists.ErrFill.Error() || s.ListOn || !s.Stall.Since.Equal(began) {
 		t.Errorf("%+v, stall %+v", s, s.Stall)

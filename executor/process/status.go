@@ -142,7 +142,7 @@ func (d *Admission) absent() error {
 	switch {
 	case away.Outcome == api.NoQuorum && away.Message == notFollowed:
 		return fmt.Errorf("%s: %s", status.Ledger, notFollowed)
-	case away.Outcome == api.NoQuorum && away.Message != notRead:
+	case away.Outcome == api.NoQuorum && away.Message != ownership.Unread:
 		return h.withoutRights(false)
 	case h.Unread != nil:
 		return h.unread()
