@@ -247,8 +247,7 @@ func WasMarked(sale *ledger.Sale, node string) bool {
 	if sale.Applied() == 0 || slices.Contains(sale.Unmarked(), node) {
 		return false
 	}
-	p, _ := sale.Planned(sale.Applied())
-	old, err := Declared(p)
+	old, err := Declared(sale.Planned(sale.Applied()))
 	if err != nil {
 		return false
 	}

@@ -49,10 +49,9 @@ const (
 // another file was applied or this one was reverted.
 func since(declaration []byte, sale *ledger.Sale) string {
 	for g := sale.Generation() - 1; g >= 1; g-- {
-		if p, _ := sale.Planned(g); bytes.Equal(p.GetSpec(), declaration) {
-			by, _ := sale.Planned(g + 1)
+		if bytes.Equal(sale.Planned(g).GetSpec(), declaration) {
 			return fmt.Sprintf("the file has the declaration of generation %d, but generation %d by %s has another:"+
-				" another file was applied, or this one was reverted", g, g+1, by.GetWho())
+				" another file was applied, or this one was reverted", g, g+1, sale.Planned(g+1).GetWho())
 		}
 	}
 	return ""
@@ -65,8 +64,7 @@ func updateReason(changed, drifted, moved bool, declaration []byte, sale *ledger
 		return ReasonSettingsDiffer, "the settings in force differ from the declared ones"
 	case !changed && moved:
 		g := phaseSince(sale)
-		by, _ := sale.Planned(g)
-		return ReasonPhaseByHand, fmt.Sprintf("its phase was set manually in generation %d by %s, and differs from the declared one", g, by.GetWho())
+		return ReasonPhaseByHand, fmt.Sprintf("its phase was set manually in generation %d by %s, and differs from the declared one", g, sale.Planned(g).GetWho())
 	case !changed:
 		return ReasonRemovalFellShort, "the shards do not have the declared number of units: an earlier removal fell short"
 	}
@@ -121,10 +119,8 @@ func DamagedError(sale *ledger.Sale, shard int, head *ledger.Head) error {
 // phaseSince returns the generation that set the current phase of a run.
 func phaseSince(sale *ledger.Sale) uint64 {
 	g, now := sale.Generation(), sale.Newest().GetSettings().GetPhase()
-	for ; g > 1; g-- {
-		if before, _ := sale.Planned(g - 1); before.GetSettings().GetPhase() != now {
-			break
-		}
+	for g > 1 && sale.Planned(g-1).GetSettings().GetPhase() == now {
+		g--
 	}
 	return g
 }

@@ -179,7 +179,7 @@ func (p *Plan) Standing(intent *pb.Planned, s *ledger.Sale) Standing {
 // storedIn reports whether the sale's log has the plan.
 func (p *Plan) storedIn(s *ledger.Sale) bool {
 	for g := uint64(1); g <= s.Generation(); g++ {
-		if op, slot := s.Planned(g); slot == p.Slot && string(op.GetPlanDigest()) == string(p.Digest[:]) {
+		if s.PlannedAt(g) == p.Slot && string(s.Planned(g).GetPlanDigest()) == string(p.Digest[:]) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -36,7 +37,7 @@ type pendingSettlement struct {
 
 // newChecker returns a checker that begins with next. jitter is from 0 to below 1.
 func newChecker(sale checkedSale, jitter func() float64) *checker {
-	return &checker{Machine: payments.NewMachine(sale, environment, nil, jitter), sale: sale}
+	return &checker{Machine: payments.NewMachine(sale, environment, slog.New(slog.DiscardHandler), jitter), sale: sale}
 }
 
 // next returns the requests to be made, and the monotonic time at which to call it again. settles

@@ -40,7 +40,7 @@ func TestAuditOfPackets(t *testing.T) {
 // what the others are to get is left.
 func TestAuditOfPacketsToCome(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
-	planned, _ := w.Sale.Planned(1)
+	planned := w.Sale.Planned(1)
 	half := &ledger.World{T: t, Logs: &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)}, Sale: ledger.NewSale(spec.SaleLog("test")), TimeUs: 1_000_000}
 	for i := range ledger.WorldShards {
 		half.Shards = append(half.Shards, ledger.NewState(spec.ShardLog(ledger.TestUID, i, ledger.WorldShards)))

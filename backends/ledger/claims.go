@@ -339,12 +339,6 @@ func (c *claims) Find(user, key string) (Claim, bool) {
 	return c.at(at.claim - 1), true
 }
 
-// User returns a user's claims in the order of their acceptance.
-func (c *claims) User(user string) []Claim {
-	all, _ := c.Newest(user, math.MaxInt)
-	return all
-}
-
 // Newest returns the newest claims of a user, at most most, in the order of their acceptance,
 // and the number of all claims of the user.
 func (c *claims) Newest(user string, most int) (newest []Claim, count int) {

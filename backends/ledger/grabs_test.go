@@ -190,7 +190,7 @@ func TestGrabAsClaim(t *testing.T) {
 	if c := (Claim{Slot: 2, Index: 5, Units: []int64{4}}); c.ID(3) != "3-2-5" {
 		t.Errorf("a claim is %s", c.ID(3))
 	}
-	if n := len(s.User("u")); n != 2 {
+	if all, n := s.Newest("u", 9); len(all) != 2 || n != 2 {
 		t.Errorf("%d claims", n)
 	}
 }

@@ -30,7 +30,7 @@ func RedPacketOf(sale *Sale) (*RedPacket, error) {
 
 // DeclaredRedPacket is like RedPacketOf without Validate, for callers that report what is invalid.
 func DeclaredRedPacket(sale *Sale) (*RedPacket, error) {
-	first, _ := sale.Planned(1)
+	first := sale.Planned(1)
 	if len(first.GetSpec()) == 0 && len(first.GetSeed()) == 0 {
 		return nil, nil // it declares nothing
 	}

@@ -136,10 +136,11 @@ func (s *Sale) UID() string { return s.uid }
 // Generation returns the newest generation planned, 0 if there is none.
 func (s *Sale) Generation() uint64 { return uint64(len(s.generations)) }
 
-// Planned returns a generation, counted from 1, and its slot.
-func (s *Sale) Planned(generation uint64) (*pb.Planned, uint64) {
-	return s.generations[generation-1], s.slots[generation-1]
-}
+// Planned returns a generation, counted from 1.
+func (s *Sale) Planned(generation uint64) *pb.Planned { return s.generations[generation-1] }
+
+// PlannedAt returns the slot of a generation.
+func (s *Sale) PlannedAt(generation uint64) uint64 { return s.slots[generation-1] }
 
 // Newest returns the newest generation, nil if there is none.
 func (s *Sale) Newest() *pb.Planned {

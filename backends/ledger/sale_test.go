@@ -160,7 +160,7 @@ func TestSaleRemembers(t *testing.T) {
 	if s.UID() != TestUID || s.Run() != 1 || s.Shards() != 2 || s.Applied() != 1 || s.Next() != 3 {
 		t.Errorf("uid %s, run %d, %d shards, %d applied, next %d", s.UID(), s.Run(), s.Shards(), s.Applied(), s.Next())
 	}
-	if p, slot := s.Planned(2); slot != 2 || p.GetGeneration() != 2 || s.Newest() != p {
+	if p, slot := s.Planned(2), s.PlannedAt(2); slot != 2 || p.GetGeneration() != 2 || s.Newest() != p {
 		t.Errorf("generation 2 stands in slot %d", slot)
 	}
 	if g := s.ShardGeneration(1, 1); g.GetNumber() != 1 || g.GetAdd()[0].GetFirst() != 6 || g.GetSettings().GetPhase() != pb.Phase_OPEN {

@@ -232,7 +232,7 @@ func (w *World) Seal() {
 
 // replan appends a further generation that changes no units.
 func (w *World) Replan(change func(*pb.Planned, *spec.Sale)) {
-	first, _ := w.Sale.Planned(1)
+	first := w.Sale.Planned(1)
 	declared, err := spec.FromJSON(first.GetSpec())
 	if err != nil {
 		w.T.Fatal(err)

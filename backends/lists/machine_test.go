@@ -204,7 +204,7 @@ func (b *bench) grab(fill uint64, n int) (number uint64, grabs []ledger.Grab) {
 func (b *bench) kept() {
 	b.Helper()
 	for user, unit := range b.told {
-		if c := b.state.User(user); len(c) != 1 || c[0].Units[0] != unit {
+		if c, _ := b.state.Newest(user, 9); len(c) != 1 || c[0].Units[0] != unit {
 			b.Errorf("%s was told unit %d, and the log has %v", user, unit, c)
 		}
 	}
@@ -464,8 +464,8 @@ func TestVoid(t *testing.T) {
 	}
 	b.append(d)
 	b.settled(m)
-	if m.Voids != 1 || len(b.state.User("user-1")) != 0 {
-		t.Errorf("%d void, the user has %v", m.Voids, b.state.User("user-1"))
+	if c, _ := b.state.Newest("user-1", 9); m.Voids != 1 || len(c) != 0 {
+		t.Errorf("%d void, the user has %v", m.Voids, c)
 	}
 }
 
@@ -556,7 +556,8 @@ func TestRebuildByDifference(t *testing.T) {
 			d.Grab(ledger.Grab{User: "somebody", Key: "key", Unit: b.told["user-1"], GrantedUs: b.now.Wall.UnixMicro()})
 			b.append(d)
 			delete(b.told, "user-1")
-			b.told["somebody"] = b.state.User("somebody")[0].Units[0]
+			claims, _ := b.state.Newest("somebody", 1)
+			b.told["somebody"] = claims[0].Units[0]
 		}, all},
 	} {
 		t.Run(name, func(t *testing.T) {

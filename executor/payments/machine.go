@@ -69,11 +69,8 @@ type Attempt struct {
 	settled executor.Answer // set if there is a verdict
 }
 
-// NewMachine returns a Machine. jitter returns values in [0, 1). A nil logger discards.
+// NewMachine returns a Machine. jitter returns values in [0, 1).
 func NewMachine(sale Books, env Lookup, logger *slog.Logger, jitter func() float64) *Machine {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
 	return &Machine{sale: sale, env: env, logger: logger, metrics: newMetrics(sale.Sale()), schedule: newSchedule(jitter)}
 }
 

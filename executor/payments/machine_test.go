@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func newTestMachine() (*Machine, *lying) {
 	sale := &lying{onlyDeclared: onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie", Payment: &spec.Payment{Check: &spec.PaymentCheck{
 		URL: "https://pay.example/{claim}", Interval: spec.Duration(time.Second), Timeout: spec.Duration(time.Minute), Success: `response.status == 200`,
 	}}}}}}
-	m := NewMachine(sale, environment(nil), nil, func() float64 { return 0 })
+	m := NewMachine(sale, environment(nil), slog.New(slog.DiscardHandler), func() float64 { return 0 })
 	return m, sale
 }
 

@@ -372,7 +372,7 @@ func (w *steppedWorld) checked(all []*steppedBuyer, stock int) {
 			continue
 		}
 		shard := spec.HomeShard(b.user, w.shards)
-		claims := states[shard].User(b.user)
+		claims, _ := states[shard].Newest(b.user, 9)
 		if len(claims) != 1 || claims[0].ID(shard) != b.answer.Claim.ID.String() || claims[0].Units[0] != b.answer.Claim.Units[0] {
 			w.t.Errorf("%s was told of %v, the ledger has %v", b.user, b.answer.Claim, claims)
 		}

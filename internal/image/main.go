@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -199,14 +200,9 @@ func layer(at time.Time, of files) (v1.Layer, error) {
 			all[dir] = &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at}
 		}
 	}
-	paths := make([]string, 0, len(all))
-	for path := range all {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths) // a folder before what is in it
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(all)) { // a folder before what is in it
 		if err := w.WriteHeader(all[path]); err != nil {
 			return nil, err
 		}

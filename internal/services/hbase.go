@@ -33,20 +33,7 @@ const initialized = "Master has completed initialization"
 // StartHBase starts an HBase and returns when its master is ready, five to ten
 // seconds later.
 func StartHBase(ctx context.Context, o HBaseOptions) (*HBase, error) {
-	var h *HBase
-	err := retryLostPort(o.Port != 0, func() (err error) {
-		if h, err = newHBase(o); err != nil {
-			return err
-		}
-		if err = h.Start(ctx); err != nil {
-			h.Stop()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
+	return startNew(ctx, o.Port != 0, func() (*HBase, error) { return newHBase(o) })
 }
 
 // Zookeeper returns the address of its ZooKeeper, host:port, which is all that

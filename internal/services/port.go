@@ -1,6 +1,7 @@
 package services
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -91,6 +92,26 @@ func retryLostPort(fixed bool, start func() error) error {
 			return err
 		}
 	}
+}
+
+// startNew starts the server that prepare returns. A server that lost its port is prepared anew.
+func startNew[S interface {
+	Start(context.Context) error
+	Stop()
+}](ctx context.Context, fixed bool, prepare func() (S, error)) (started S, err error) {
+	err = retryLostPort(fixed, func() error {
+		s, err := prepare()
+		if err != nil {
+			return err
+		}
+		if err = s.Start(ctx); err != nil {
+			s.Stop()
+			return err
+		}
+		started = s
+		return nil
+	})
+	return started, err
 }
 
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

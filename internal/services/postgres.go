@@ -35,20 +35,7 @@ type Postgres struct {
 
 // StartPostgres makes a database and returns when its server takes connections.
 func StartPostgres(ctx context.Context, o PostgresOptions) (*Postgres, error) {
-	var p *Postgres
-	err := retryLostPort(o.Port != 0, func() (err error) {
-		if p, err = newPostgres(ctx, o); err != nil {
-			return err
-		}
-		if err = p.Start(ctx); err != nil {
-			p.Stop()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return startNew(ctx, o.Port != 0, func() (*Postgres, error) { return newPostgres(ctx, o) })
 }
 
 // newPostgres makes the database of a server that does not run yet.

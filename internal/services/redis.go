@@ -35,20 +35,7 @@ type Redis struct {
 
 // StartRedis starts a redis-server and returns when it answers PING.
 func StartRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
-	var r *Redis
-	err := retryLostPort(o.Port != 0, func() (err error) {
-		if r, err = newRedis(o); err != nil {
-			return err
-		}
-		if err = r.Start(ctx); err != nil {
-			r.Stop()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return startNew(ctx, o.Port != 0, func() (*Redis, error) { return newRedis(o) })
 }
 
 // newRedis prepares a redis-server that does not run yet.

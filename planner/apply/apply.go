@@ -93,7 +93,7 @@ func (x *execution) noteApplied() {
 // claimed before their removal. A shard that has taken a later generation makes the number
 // unknown, and 0 is returned, as it is for plans other than apply and for a closed sale.
 func (x *execution) shortfall(goal uint64) int64 {
-	p, _ := x.sale.Planned(goal)
+	p := x.sale.Planned(goal)
 	old, err := planner.Declared(p)
 	if err != nil || x.plan.Kind != planner.KindApply || p.GetSettings().GetPhase() == pb.Phase_CLOSED {
 		return 0

@@ -162,8 +162,7 @@ func (x *execution) timeUs() int64 {
 func (x *execution) ttl() time.Duration {
 	newest := []*pb.Planned{x.intent}
 	for g := x.sale.Generation(); g > 0 && len(newest) < 3; g-- {
-		p, _ := x.sale.Planned(g)
-		newest = append(newest, p)
+		newest = append(newest, x.sale.Planned(g))
 	}
 	var ttl time.Duration
 	for _, p := range newest {
@@ -244,8 +243,7 @@ func (x *execution) checkLists(p *pb.Planned) error {
 // otherNodes reports whether the newest generation names other nodes than the given one: only
 // a process that knows those nodes may fill its lists.
 func (x *execution) otherNodes(generation uint64) bool {
-	p, _ := x.sale.Planned(generation)
-	old, err := planner.Declared(p)
+	old, err := planner.Declared(x.sale.Planned(generation))
 	newest, err2 := planner.Declared(x.sale.Newest())
 	from, to, err3 := planner.HomesOf(old, newest)
 	return errors.Join(err, err2, err3) == nil && (!planner.SameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))

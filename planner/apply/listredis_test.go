@@ -207,7 +207,7 @@ func (w *redisWorld) destroy() {
 		w.Fatal(err)
 	}
 	for user, unit := range w.told {
-		c := shards[spec.HomeShard(user, 3)].User(user)
+		c, _ := shards[spec.HomeShard(user, 3)].Newest(user, 9)
 		if len(c) != 1 || !slices.Equal(c[0].Units, []int64{unit}) {
 			w.Fatalf("%s was told of packet %d, the ledger has %+v", user, unit, c)
 		}

@@ -118,7 +118,7 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	w.mustPhase(pb.Phase_PAUSED)
 	var taken int64
 	r := packets(30).RedPacket
-	first, _ := w.actual().Sale.Planned(1)
+	first := w.actual().Sale.Planned(1)
 	dealt := r.Deal(30, [32]byte(first.GetSeed()))
 	for _, unit := range w.told {
 		taken += dealt.Amount(unit)

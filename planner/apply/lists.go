@@ -20,7 +20,7 @@ import (
 // another process is not disturbed.
 func (x *execution) fillLists() {
 	x.begin("filling the lists")
-	p, _ := x.sale.Planned(x.goal)
+	p := x.sale.Planned(x.goal)
 	if !x.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
 		return
 	}

@@ -96,7 +96,7 @@ func (w *listWorld) ledgers() (shards []*ledger.State) {
 func (w *listWorld) wantTold(shards []*ledger.State) {
 	w.Helper()
 	for user, unit := range w.told {
-		c := shards[spec.HomeShard(user, 3)].User(user)
+		c, _ := shards[spec.HomeShard(user, 3)].Newest(user, 9)
 		if len(c) != 1 || !slices.Equal(c[0].Units, []int64{unit}) {
 			w.Fatalf("%s was told of unit %d, the ledger has %+v", user, unit, c)
 		}

@@ -22,8 +22,7 @@ func (x *execution) rollOut() {
 	x.begin("applying the generation to the shards")
 	x.goal = x.sale.Generation()
 	x.shards = make([]shard, x.sale.Shards())
-	p, _ := x.sale.Planned(x.goal)
-	x.core.Check(x.checkLists(p))
+	x.core.Check(x.checkLists(x.sale.Planned(x.goal)))
 	alive := x.findOwner()
 	for open := x.allShards(); ; x.core.Sleep(pollOwner) {
 		var waiting, own []int
@@ -54,7 +53,7 @@ func (x *execution) rolledOut(i int) {
 		return
 	}
 	x.finished(planner.ShardAddress(i), "")
-	if p, _ := x.sale.Planned(x.goal); p.GetSettings().GetPhase() != pb.Phase_OPEN {
+	if x.sale.Planned(x.goal).GetSettings().GetPhase() != pb.Phase_OPEN {
 		x.finished(planner.ListAddress(i), "") // it is off: a shard that is open turns it on later
 	}
 }

@@ -287,7 +287,6 @@ func phaseNow(actual *planner.Actual) string {
 			everywhere = min(everywhere, max(1, s.Head.Generation))
 		}
 	}
-	p, _ := sale.Planned(everywhere)
-	settings := p.GetSettings()
+	settings := sale.Planned(everywhere).GetSettings()
 	return ledger.PhaseAt(ledger.PhaseName(settings.GetPhase()), ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs()), actual.At)
 }

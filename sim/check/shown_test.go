@@ -68,7 +68,7 @@ func (w *world) appliesOn(add int64, take func()) {
 	limit := (w.next - 1) / shards
 	w.declare(add, 0, pb.Phase_OPEN)
 	take()
-	planned, _ := w.sale.Planned(w.sale.Generation())
+	planned := w.sale.Planned(w.sale.Generation())
 	sale.After = attributes()
 	p.Actions = append(p.Actions, sale)
 	p.Summary.Create = 1 + shards
@@ -136,7 +136,7 @@ func shownLate(t testing.TB, changes int) *world {
 		w.append(0, func(d *ledger.Draft) { d.Own("executor-0") })
 	}
 	w.at += time.Hour
-	newest, _ := w.sale.Planned(3)
+	newest := w.sale.Planned(3)
 	attributes := &shownAttributes{Phase: "open", Generation: 3, Sale: shownDeclaration{Stock: w.next - 1, PerUserLimit: 2, LockCount: shards}}
 	p := shownPlan{Kind: "apply", UID: w.uid, Generation: 3}
 	p.Summary.Update = 1 + shards

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -383,7 +384,8 @@ func (w *world) store(user, key string, quantity int64) Claim {
 func (w *world) claims(user string) []Claim {
 	shard := spec.HomeShard(user, shards)
 	var all []Claim
-	for _, c := range w.shards[shard].User(user) {
+	claims, _ := w.shards[shard].Newest(user, math.MaxInt)
+	for _, c := range claims {
 		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, Asked: c.Asked, State: c.State.String()})
 	}
 	return all

@@ -74,7 +74,7 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 // SameRedPacket checks that later generations do not change the red packet.
 func (r *Recount) SameRedPacket(sale *ledger.Sale, red *ledger.RedPacket) {
 	for g := uint64(2); g <= sale.Generation(); g++ {
-		p, _ := sale.Planned(g)
+		p := sale.Planned(g)
 		now, err := spec.FromJSON(p.GetSpec())
 		switch {
 		case err != nil:

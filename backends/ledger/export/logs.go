@@ -61,19 +61,43 @@ func (x *contents) logs(h Header) (all []writtenLog) {
 	return all
 }
 
-// write writes the commits of the log, which must be those that were folded.
+// readAtOnce is the number of slots of a log that are read at once.
+const readAtOnce = 64
+
+// write reads the log again, and writes its commits. They must be those that were folded: the hash of the
+// last one is root.
 func (l *writtenLog) write(ctx context.Context, logs ledger.Logs, lines *json.Encoder) error {
-	return copySlots(ctx, logs, l.from, l.to, l.root, func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) (err error) {
-		line := l.line
-		line.Slot, line.Commit = slot, entry
-		if l.omit != nil && l.omit(commit) {
-			line.Hash = &hash
-			if line.Commit, err = proto.Marshal(commit); err != nil {
-				return fmt.Errorf("redacting a commit: %w", err)
+	for l.from.Next() < l.to {
+		_, entries, err := logs.Read(ctx, l.from.Log(), l.from.Next(), readAtOnce)
+		if err != nil {
+			return fmt.Errorf("exporting log %s: %w", l.from.Log(), err)
+		}
+		if len(entries) == 0 {
+			return fmt.Errorf("exporting log %s: %w at slot %d", l.from.Log(), ledger.ErrGone, l.from.Next())
+		}
+		for _, entry := range entries[:min(uint64(len(entries)), l.to-l.from.Next())] {
+			line := l.line
+			line.Slot, line.Commit = l.from.Next(), entry
+			commit, err := l.from.Take(entry)
+			if err != nil {
+				return err
+			}
+			if l.omit != nil && l.omit(commit) {
+				hash := l.from.Root()
+				line.Hash = &hash
+				if line.Commit, err = proto.Marshal(commit); err != nil {
+					return fmt.Errorf("redacting a commit: %w", err)
+				}
+			}
+			if err := lines.Encode(line); err != nil {
+				return err
 			}
 		}
-		return lines.Encode(line)
-	})
+	}
+	if l.from.Root() != l.root {
+		return l.from.Corrupt("the log is not what was folded from it before")
+	}
+	return nil
 }
 
 // omitSeed removes the seed of packets that may still be given: it reveals the amount of each packet
@@ -88,34 +112,3 @@ func omitSeed(commit *pb.Commit) (omitted bool) {
 }
 
 func hasSeed(op *pb.Op) bool { return len(op.GetPlanned().GetSeed()) > 0 }
-
-// readAtOnce is the number of slots of a log that are read at once.
-const readAtOnce = 64
-
-// copySlots reads a log again, from the position of copied up to slot to, and calls each for its
-// slots. The hash before slot to must be root, the one that was folded.
-func copySlots(ctx context.Context, logs ledger.Logs, copied *ledger.Tail, to uint64, root ledger.Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) error) error {
-	for copied.Next() < to {
-		_, entries, err := logs.Read(ctx, copied.Log(), copied.Next(), readAtOnce)
-		if err != nil {
-			return fmt.Errorf("exporting log %s: %w", copied.Log(), err)
-		}
-		if len(entries) == 0 {
-			return fmt.Errorf("exporting log %s: %w at slot %d", copied.Log(), ledger.ErrGone, copied.Next())
-		}
-		for _, entry := range entries[:min(uint64(len(entries)), to-copied.Next())] {
-			slot := copied.Next()
-			commit, err := copied.Take(entry)
-			if err != nil {
-				return err
-			}
-			if err := each(slot, entry, commit, copied.Root()); err != nil {
-				return err
-			}
-		}
-	}
-	if copied.Root() != root {
-		return copied.Corrupt("the log is not what was folded from it before")
-	}
-	return nil
-}
