@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -42,12 +41,11 @@ func (p *program) claimCommand() *urfave.Command {
 func parseClaim(f *flags) claimOptions {
 	o := claimOptions{
 		inquiry:  parseInquiry(f, "server"),
-		user:     f.need("user"),
 		quantity: f.number("quantity", 1, api.MaxQuantity, 1),
 		units:    f.texts("unit"),
 		adjacent: f.on("adjacent"),
-		key:      f.text("key"),
 	}
+	o.user, o.key = f.buyer()
 	switch {
 	case len(o.units) == 0:
 	case api.CheckNames(o.units) != nil:
@@ -55,15 +53,8 @@ func parseClaim(f *flags) claimOptions {
 	case o.adjacent, f.c.IsSet("quantity"):
 		f.refuse("--unit names the units to buy: leave --quantity and --adjacent out")
 	}
-	if !utf8.ValidString(o.user) {
-		// JSON would convert it to the name of another user.
-		f.refuse("--user is not UTF-8")
-	}
 	if o.key == "" {
 		o.key = rand.Text()
-	}
-	if api.CheckKey(o.key) != nil {
-		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
 	}
 	return o
 }

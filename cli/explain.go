@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -46,15 +45,9 @@ func (p *program) explainCommand() *urfave.Command {
 
 func parseExplain(f *flags) explainOptions {
 	o := explainOptions{
-		source: parseSource(f), user: f.need("user"), quantity: f.number("quantity", 1, api.MaxQuantity, 1),
-		key: f.text("key"), at: f.time("at"),
+		source: parseSource(f), quantity: f.number("quantity", 1, api.MaxQuantity, 1), at: f.time("at"),
 	}
-	if !utf8.ValidString(o.user) {
-		f.refuse("--user is not UTF-8")
-	}
-	if o.key != "" && api.CheckKey(o.key) != nil {
-		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
-	}
+	o.user, o.key = f.buyer()
 	return o
 }
 

@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/api"
 	"salectl/draw"
 	"salectl/spec"
 )
@@ -155,12 +157,21 @@ func (f *flags) files() []string {
 	if len(files) == 0 {
 		return []string{"."}
 	}
-	for _, file := range files {
-		if file == "" {
-			f.refuse("-f is empty")
-		}
+	if slices.Contains(files, "") {
+		f.refuse("-f is empty")
 	}
 	return files
+}
+
+// buyer parses the flags of a claim's user and key.
+func (f *flags) buyer() (user, key string) {
+	if user = f.need("user"); !utf8.ValidString(user) {
+		f.refuse("--user is not UTF-8") // JSON would convert it to the name of another user
+	}
+	if key = f.text("key"); key != "" && api.CheckKey(key) != nil {
+		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
+	}
+	return user, key
 }
 
 // names returns the values of --sale; none by default.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -41,18 +42,11 @@ func (p *program) lockRunCommand() *urfave.Command {
 			valueFlag("wait", "wait for the lock at most `DURATION`; 0 tries once (default: without a limit)"),
 			valueFlag("conflict-exit-code", fmt.Sprintf("exit with `CODE` if the lock could not be acquired (default: %d)", exitStale)),
 		),
-		Action: func(c *urfave.Context) error {
-			o, err := parseLockRun(c)
-			if err != nil {
-				return err
-			}
-			return p.lockRun(c.Context, o)
-		},
+		Action: actionUpTo(math.MaxInt, parseLockRun, p.lockRun),
 	}
 }
 
-func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
-	f := &flags{c: c}
+func parseLockRun(f *flags) lockRunOptions {
 	o := lockRunOptions{source: parseSource(f), held: lock.Hold{TTL: f.duration("ttl", quorum.DefaultTTL)}}
 	if o.held.TTL < quorum.MinTTL || o.held.TTL > quorum.MaxTTL {
 		f.refuse("--ttl must be from %s to %s, not %s", quorum.MinTTL, quorum.MaxTTL, o.held.TTL)
@@ -68,12 +62,12 @@ func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
 	if slices.Contains(o.files, "-") {
 		f.refuse("-f - would read standard input, which belongs to the command")
 	}
-	if args := c.Args().Slice(); len(args) > 2 && args[1] == "--" {
+	if args := f.c.Args().Slice(); len(args) > 2 && args[1] == "--" {
 		o.held.Name, o.command = f.lockName(args[0]), args[2:]
 	} else {
-		f.refuse("name the lock and, behind --, the command: %s NAME -- COMMAND", c.Command.HelpName)
+		f.refuse("name the lock and, behind --, the command: %s NAME -- COMMAND", f.c.Command.HelpName)
 	}
-	return o, f.errs.ErrorOrNil()
+	return o
 }
 
 func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {

@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"text/template"
-	"time"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -19,6 +17,7 @@ import (
 	"salectl/executor/rehearse"
 	"salectl/internal/signals"
 	"salectl/planner"
+	"salectl/report"
 	"salectl/report/threshold"
 	"salectl/rules"
 	"salectl/spec"
@@ -177,20 +176,14 @@ var viewsText string
 // view prints a view of views.tmpl as the answer for one sale.
 func (p *program) view(name string, data any) {
 	c := p.colours(p.out)
-	// whole converts a number of any type.
-	whole := func(n any) int64 { return reflect.ValueOf(n).Convert(reflect.TypeFor[int64]()).Int() }
-	views := template.Must(template.New("").Funcs(template.FuncMap{
+	views := template.Must(template.New("").Funcs(report.Numbers).Funcs(template.FuncMap{
 		"bold": c.Bold, "dim": c.Dim, "green": c.Green, "red": c.Red, "yellow": c.Yellow,
-		"accounted":    accountedText,
-		"asked":        ofAsked,
-		"count":        func(n any, noun string) string { return count(whole(n), noun) },
-		"grouped":      func(n any) string { return grouped(whole(n)) },
-		"indent":       func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },
-		"join":         strings.Join,
-		"milliseconds": threshold.Milliseconds,
-		"mostCost":     func() uint64 { return rules.MaxCost },
-		"ordered":      rehearse.Ordered[int],
-		"seconds":      func(s float64) time.Duration { return threshold.Milliseconds(1000 * s) },
+		"accounted": accountedText,
+		"asked":     ofAsked,
+		"indent":    func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },
+		"join":      strings.Join,
+		"mostCost":  func() uint64 { return rules.MaxCost },
+		"ordered":   rehearse.Ordered[int],
 		"some": func(mark string, texts []string, noun string, all bool) string {
 			var b strings.Builder
 			terminal.WriteSome(&b, mark, texts, noun, all)

@@ -179,10 +179,7 @@ func TestWhoServes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := troubled(test.owner)
-			s.Server = test.server
-			for i := range s.Nodes {
-				s.Nodes[i].Up = i >= test.down
-			}
+			s.Server, s.Unserved = test.server, test.owner == "" && 2*test.down < len(s.Nodes)
 			if got := served(&saleStatus{Status: s}); got != test.want {
 				t.Errorf("it says %q, want %q", got, test.want)
 			}

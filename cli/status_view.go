@@ -118,12 +118,7 @@ func served(s *saleStatus) string {
 		}
 		return by
 	}
-	up := 0
-	for _, n := range s.Nodes {
-		if n.Up {
-			up++
-		}
-	}
+	answers := s.Server != nil && s.Server.Error == ""
 	switch {
 	case s.unread() && s.UID == "" && s.Server != nil:
 		return fmt.Sprintf("no process reports the state of the sale; %s: %s", s.Server.Address, s.Server.Error)
@@ -131,19 +126,16 @@ func served(s *saleStatus) string {
 		return "no serving process answers"
 	case s.unread() && s.Server != nil:
 		return fmt.Sprintf("served at %s, which reports the phase %s", s.Server.Address, s.Server.Phase)
-	}
-	answers := s.Server != nil && s.Server.Error == ""
-	switch {
 	case s.Owner != "" && s.Server != nil && !answers:
 		return fmt.Sprintf("served at %s; %s %s", s.Owner, s.Server.Address, s.untold())
 	case s.Owner != "":
 		return "served at " + s.Owner
 	case answers:
 		return fmt.Sprintf("no majority of the lock nodes names a server; %s answers", s.Server.Address)
-	case 2*up < len(s.Nodes):
-		return ""
+	case s.Unserved:
+		return "no process serves it"
 	}
-	return "no process serves it"
+	return ""
 }
 
 // soldText describes where the units of a sale are.

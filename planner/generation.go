@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,26 +76,11 @@ func Declared(planned *pb.Planned) (spec.Sale, error) {
 	return sale, nil
 }
 
-// SaleAddress returns the address of a sale in plans.
-func SaleAddress(name string) string { return "sale/" + name }
-
-// ShardAddress returns the address of a shard in plans.
-func ShardAddress(i int) string { return "shard/" + strconv.Itoa(i) }
-
-// NodeAddress returns the address of a lock node in plans.
-func NodeAddress(name string) string { return "node/" + name }
-
 // EngineOf returns the engine of a generation.
 func EngineOf(p *pb.Planned) spec.Engine {
 	old, _ := Declared(p) // an unreadable declaration names none
 	return old.Engine
 }
-
-// ListAddress returns the address of a shard's list in plans.
-func ListAddress(i int) string { return fmt.Sprintf("list/%d", i) }
-
-// TableAddress returns the address of the ledger's table in plans.
-func TableAddress(name string) string { return "table/" + name }
 
 // TimeText returns a time as plans and answers show it: RFC 3339, UTC; "" for the zero time.
 func TimeText(t time.Time) string {

@@ -69,8 +69,15 @@ const (
 	KindReveal  Kind = "reveal" // reveal of a draw
 )
 
-// Action is one change of one resource. Addresses are table/<name>, sale/<name>,
-// shard/<i>, list/<i> of a shard, and node/<name>.
+// The addresses of resources in plans: the table of the ledger, the sale, a shard, the list of a
+// shard, and a lock node.
+func TableAddress(name string) string { return "table/" + name }
+func SaleAddress(name string) string  { return "sale/" + name }
+func ShardAddress(i int) string       { return fmt.Sprintf("shard/%d", i) }
+func ListAddress(i int) string        { return fmt.Sprintf("list/%d", i) }
+func NodeAddress(name string) string  { return "node/" + name }
+
+// Action is one change of one resource.
 type Action struct {
 	Address string      `json:"address"`
 	Action  string      `json:"action"` // create, update, delete

@@ -108,6 +108,15 @@ func niceTicks(most float64, n int) (ticks []float64) {
 	return ticks
 }
 
+// timesOf returns the time of each of some things.
+func timesOf[E any](things []E, of func(E) time.Duration) []time.Duration {
+	times := make([]time.Duration, len(things))
+	for i, t := range things {
+		times[i] = of(t)
+	}
+	return times
+}
+
 // window is the time range of a chart.
 type window struct {
 	bins

@@ -48,10 +48,7 @@ func (p *Page) answers() (s section, ok bool) {
 	calls := p.Rehearsal.Calls
 	s = section{ID: "answers", Title: "Answers", Table: outcomesTable(calls)}
 	s.Says = []string{"As buyers saw it. Times count from the first request; the latency of a claim is that of the request that got its final answer."}
-	times := make([]time.Duration, len(calls))
-	for i := range calls {
-		times[i] = calls[i].Ended
-	}
+	times := timesOf(calls, func(c rehearse.Call) time.Duration { return c.Ended })
 	slices.Sort(times)
 	for _, w := range callWindows(calls, times) {
 		all, row := seriesOf(calls, kinds, func(c rehearse.Call) rehearse.Kind { return c.Kind }, w.n)
@@ -121,10 +118,7 @@ func (p *Page) latency() (s section, ok bool) {
 	if len(attempts) == 0 {
 		return s, false
 	}
-	times := make([]time.Duration, len(attempts))
-	for i, a := range attempts {
-		times[i] = a.Ended
-	}
+	times := timesOf(attempts, func(a rehearse.Attempt) time.Duration { return a.Ended })
 	s = section{ID: "latency", Title: "Latency over time"}
 	l := p.Rehearsal.LatencyMs
 	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",

@@ -49,11 +49,17 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"count":   func(n any, noun string) string { return spec.Count(whole(n), noun) },
-	"grouped": func(n any) string { return spec.Grouped(whole(n)) },
-	"clock":   clock, "lasting": threshold.Rounded, "micros": time.UnixMicro, "milliseconds": threshold.Milliseconds, "seconds": func(s float64) time.Duration { return threshold.Milliseconds(1000 * s) },
+var page = template.Must(template.New("page").Funcs(Numbers).Funcs(template.FuncMap{
+	"clock": clock, "lasting": threshold.Rounded, "micros": time.UnixMicro,
 }).Parse(pageHTML))
+
+// Numbers are the functions of templates that format numbers.
+var Numbers = template.FuncMap{
+	"count":        func(n any, noun string) string { return spec.Count(whole(n), noun) },
+	"grouped":      func(n any) string { return spec.Grouped(whole(n)) },
+	"milliseconds": threshold.Milliseconds,
+	"seconds":      func(s float64) time.Duration { return threshold.Milliseconds(1000 * s) },
+}
 
 // whole converts a number of any type.
 func whole(n any) int64 { return reflect.ValueOf(n).Convert(reflect.TypeFor[int64]()).Int() }

@@ -32,19 +32,11 @@ func (p *Page) units() (s section, ok bool) {
 	}
 	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first %s, at %s.", first, clock(l.Begin()))}
 	if len(l.changes) > 0 {
-		times := make([]time.Duration, len(l.changes))
-		for i, c := range l.changes {
-			times[i] = l.since(c.us)
-		}
-		for _, w := range windows(times) {
+		for _, w := range windows(timesOf(l.changes, func(c change) time.Duration { return l.since(c.us) })) {
 			s.Figures = append(s.Figures, l.unitsFigure(w, p.Audit.Stock))
 		}
 	}
-	times := make([]time.Duration, len(l.claims))
-	for i, c := range l.claims {
-		times[i] = l.since(c.us)
-	}
-	for _, w := range windows(times) {
+	for _, w := range windows(timesOf(l.claims, func(c acceptance) time.Duration { return l.since(c.us) })) {
 		s.Figures = append(s.Figures, l.claimsFigure(w))
 	}
 	if l.resold > 0 {

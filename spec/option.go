@@ -259,7 +259,7 @@ func (o *option) sane(path string, v reflect.Value) error {
 	switch {
 	case len(o.words) > 0 && !slices.Contains(o.words, v.String()):
 		return fmt.Errorf("%s %q is not known to this program: use a newer one", path, v)
-	case o.isDuration() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero || !Duration(v.Int()).isWhole()):
+	case o.isDuration() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero || v.Int()%int64(time.Millisecond) != 0):
 		return fmt.Errorf("%s of %v is no positive number of milliseconds", path, v)
 	case !o.isDuration() && o.form == "" && v.CanInt() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero):
 		return fmt.Errorf("%s must be at least 1", path)

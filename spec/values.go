@@ -210,9 +210,6 @@ type Duration time.Duration
 // String returns the duration as time.Duration does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// isWhole reports whether the duration is of whole milliseconds.
-func (d Duration) isWhole() bool { return time.Duration(d)%time.Millisecond == 0 }
-
 // MarshalYAML returns the form of a document.
 func (d Duration) MarshalYAML() (any, error) { return FormatTerm(time.Duration(d)), nil }
 

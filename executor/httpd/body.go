@@ -29,21 +29,17 @@ var crowded = wire.ProblemOf(api.Overloaded)
 const maxBodies = 32 << 20
 
 // readBody reads a body of at most limit bytes, into buf if it fits. A larger body takes at most
-// twice the memory of its received bytes, which is counted in bodies; nil counts nothing.
+// twice the memory of its received bytes, which is counted in bodies.
 func readBody(r *http.Request, buf []byte, limit int, bodies *access.Memory) ([]byte, *wire.Problem) {
 	var held int64
-	if bodies != nil {
-		defer func() { bodies.Add(-held) }()
-	}
+	defer func() { bodies.Add(-held) }()
 	n, err := io.ReadFull(r.Body, buf)
 	for err == nil && n <= limit {
 		size := min(max(2*n, 1024), limit+1) // one byte more, to detect an excess
-		if bodies != nil {
-			if !bodies.TryTake(int64(size)) {
-				return nil, crowded
-			}
-			held += int64(size)
+		if !bodies.TryTake(int64(size)) {
+			return nil, crowded
 		}
+		held += int64(size)
 		long := make([]byte, size)
 		copy(long, buf)
 		var more int

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"salectl/api"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
@@ -50,7 +51,7 @@ const maxOrder = 1024
 // readDrain reads an api.DrainRequest. It rejects unknown fields. Otherwise a misspelt undo would drain
 // the process that should take its share again.
 func readDrain(r *http.Request) (undo bool, _ *wire.Problem) {
-	body, f := readJSON(r, maxOrder, nil)
+	body, f := readJSON(r, maxOrder, access.NewMemory(4*maxOrder)) // those of buyers must not delay it
 	if f != nil {
 		return false, f
 	}

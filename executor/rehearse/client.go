@@ -60,12 +60,8 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 
 // check queries the sale once. A wrong URL or name then causes one clear error, not a report
 // full of refusals.
-func check(ctx context.Context, c api.Config) error {
-	client, err := api.NewClient(c)
-	if err != nil {
-		return fmt.Errorf("rehearse: %w", err)
-	}
-	_, err = client.Status(ctx)
+func check(ctx context.Context, client *api.Client) error {
+	_, err := client.Status(ctx)
 	var problem *api.Problem
 	var unexpected *api.UnexpectedError
 	switch {

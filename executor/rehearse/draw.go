@@ -84,7 +84,6 @@ type drawn struct {
 	entrants []*entrant
 	ranks    map[string]int // by claim, from 0
 	workers  []*worker      // for repeated requests
-	status   *api.Client
 
 	reveal   time.Duration // duration of the reveal
 	revealed clock.Now
@@ -97,9 +96,6 @@ type drawn struct {
 func (d *drive) draw(ctx context.Context, records []record) (err error) {
 	w := &drawn{drive: d, entrants: entrantsOf(records)}
 	d.drawn = w
-	if w.status, err = api.NewClient(d.api); err != nil {
-		return err
-	}
 	if w.workers, err = d.newWorkers(len(w.entrants)); err != nil {
 		return err
 	}
@@ -179,7 +175,7 @@ func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*ent
 	waiting, reported := ranked, -1
 	var changed time.Duration
 	for {
-		sale, err := w.status.Status(ctx)
+		sale, err := w.buyers.Status(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -225,7 +225,8 @@ func (j *judge) held() {
 		}
 	}
 	for _, unit := range slices.Sorted(maps.Keys(units)) {
-		all := byTime(units[unit])
+		all := units[unit]
+		slices.SortStableFunc(all, func(a, b possession) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
 		for i := 1; i < len(all); i++ {
 			a, b := all[i-1], all[i]
 			if a.play == b.play {
@@ -288,11 +289,6 @@ func (j *judge) firstPaid() []time.Time {
 		}
 	}
 	return slices.SortedFunc(maps.Values(first), time.Time.Compare)
-}
-
-func byTime(all []possession) []possession {
-	slices.SortStableFunc(all, func(a, b possession) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
-	return all
 }
 
 func end(t time.Time) string {

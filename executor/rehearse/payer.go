@@ -89,11 +89,11 @@ type play struct {
 	stands
 }
 
-// newPayers makes the clients that settle claims: the buyers' and the operator's.
-func (d *drive) newPayers() (err error) {
+// newClients makes the clients that query the sale and settle claims: the buyers' and the operator's.
+func (d *drive) newClients() (err error) {
 	c := d.api
 	c.Sleep, c.Attempted = d.Sleep, d.again
-	if d.buyers, err = api.NewClient(c); err != nil {
+	if d.buyers, err = api.NewClient(c); err != nil || d.Payment == nil {
 		return err
 	}
 	c.Servers = []string{d.Admin}

@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ type drive struct {
 	start    clock.Now     // start of the last burst
 	retries  atomic.Int64  // repeated requests
 
-	buyers, operator *api.Client // for settlements; nil: claims are sold at once
+	buyers, operator *api.Client // for queries and settlements; no operator: claims are sold at once
 	drawn            *drawn      // of a draw, after its crowd has entered
 
 	// mu guards plays, and serializes calls of Progress.
@@ -192,14 +193,11 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 	for _, v := range d.visits {
 		d.total += len(v)
 	}
-	if err := check(ctx, d.api); err != nil {
-		return nil, err
+	if err := d.newClients(); err != nil {
+		return nil, fmt.Errorf("rehearse: %w", err)
 	}
-
-	if c.Payment != nil {
-		if err := d.newPayers(); err != nil {
-			return nil, err
-		}
+	if err := check(ctx, d.buyers); err != nil {
+		return nil, err
 	}
 	workers, err := d.newWorkers(len(d.visits))
 	if err != nil {

@@ -1,6 +1,9 @@
 package apply
 
-import "salectl/planner/plannertest"
+import (
+	"salectl/planner/plannertest"
+	"salectl/spec"
+)
 
 const workUID = plannertest.UID
 
@@ -14,10 +17,16 @@ var (
 	tickets   = plannertest.Tickets
 	with      = plannertest.With
 	numbers   = plannertest.Numbers
-	packets   = plannertest.Packets
 	paid      = plannertest.Paid
 	choosy    = plannertest.Choosy
 	onServers = plannertest.OnServers
 	requestOf = plannertest.RequestOf
 	commitOf  = plannertest.CommitOf
 )
+
+// packets returns a sale of engine redis whose units are packets of money.
+func packets(stock int64) spec.Sale {
+	s := numbers(stock)
+	s.RedPacket = &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 100 * stock, Min: 1, Split: spec.SplitRandom}
+	return s
+}

@@ -91,13 +91,6 @@ func Numbers(stock int64) spec.Sale {
 	return s
 }
 
-// Packets returns a sale of engine redis whose units are packets of money.
-func Packets(stock int64) spec.Sale {
-	s := Numbers(stock)
-	s.RedPacket = &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 100 * stock, Min: 1, Split: spec.SplitRandom}
-	return s
-}
-
 // Paid returns a payment with every option.
 func Paid() *spec.Payment {
 	return &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), Grace: spec.Duration(30 * time.Second), ExtendBy: spec.Duration(5 * time.Minute), Late: spec.LateResell, UnpaidPerUser: 20}
