@@ -24,6 +24,9 @@ RACED_CLI = TestRounds$$|TestPaymentsSurviveKills|Serve|TestScripts$$/^(serve_|s
 # PROCESSES are the packages whose tests start processes.
 PROCESSES = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'salectl/internal/services[] ]' | cut -d' ' -f1)
 
+# DRAWN are the packages with property tests, which draw the same inputs in each run of `make test`.
+DRAWN = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep salectl/internal/rapidseed | cut -d' ' -f1)
+
 # MODULES are the modules of this repository beside its own; TESTED have tests of their own.
 MODULES = examples/orders-postgres testdata/peers testdata/benchcompare testdata/openapi testdata/kubernetes internal/image
 TESTED = testdata/benchcompare testdata/peers testdata/openapi testdata/kubernetes
@@ -108,6 +111,7 @@ stress: ## run the tests that start processes STRESS times, beside LOAD busy loo
 
 nightly: soak mutants models ## what takes hours: fresh seeds, the planted bugs, a sample of mutants, the large models
 	SALECTL_TEST_ROUNDS=100 go test ./cli -run TestRounds -timeout 2h
+	SALECTL_TEST_FRESH=1 go test -timeout 2h $(DRAWN) -rapid.checks 2000
 
 # The client that testdata/openapi tests is generated and not committed.
 CLIENT = testdata/openapi/client/client.go

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "salectl/internal/rapidseed"
 	"salectl/spec"
 )
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "salectl/internal/rapidseed"
 )
 
 // anySale draws a sale such as Load returns.

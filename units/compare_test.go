@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "salectl/internal/rapidseed"
 	"salectl/spec"
 )
 

@@ -13,6 +13,7 @@ import (
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
+	_ "salectl/internal/rapidseed"
 	"salectl/spec"
 )
 

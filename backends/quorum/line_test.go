@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"salectl/backends/quorum"
+	_ "salectl/internal/rapidseed"
 )
 
 func TestLine(t *testing.T) {

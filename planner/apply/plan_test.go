@@ -17,6 +17,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
+	_ "salectl/internal/rapidseed"
 	"salectl/planner"
 	"salectl/planner/current"
 	"salectl/spec"
