@@ -31,6 +31,7 @@ func TestHonestDraw(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := c.shop.open(t)
+			config.Patience = DefaultPatience
 			if c.alter != nil {
 				c.alter(&config)
 			}
