@@ -129,7 +129,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 		return nil
 	}
 	written := make(chan struct{})
-	go func() { defer close(written); x.write() }()
+	go func() { defer close(written); (&writer{stream: x, out: w}).write() }()
 	if ending || sale.Removed() { // GoAway was called before
 		x.goAway()
 	}
