@@ -116,9 +116,9 @@ func TestRehearsalView(t *testing.T) {
 	sample := func() *rehearse.Report {
 		return &rehearse.Report{
 			Sale: "movie", Backend: "embedded", Users: 2000, Requests: 2403, Retries: 3,
-			Outcomes:  map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
-			UnitsSold: 100, DurationSeconds: .112, ThroughputPerSecond: 21455.357,
-			LatencyMs:  rehearse.Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2},
+			Outcomes:   map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
+			UnitsSold:  100,
+			Timing:     rehearse.Timing{DurationSeconds: .112, ThroughputPerSecond: 21455.357, LatencyMs: rehearse.Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2}},
 			Violations: []string{}, Audit: &audit.Report{OK: true, Sold: 100, Stock: 100, Users: 100},
 		}
 	}

@@ -120,7 +120,7 @@ func (p *Page) latency() (s section, ok bool) {
 	}
 	times := timesOf(attempts, func(a rehearse.Attempt) time.Duration { return a.Ended })
 	s = section{ID: "latency", Title: "Latency over time"}
-	l := p.Rehearsal.LatencyMs
+	l := p.Rehearsal.Timing.LatencyMs
 	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",
 		threshold.Milliseconds(l.P50), threshold.Milliseconds(l.P99), threshold.Milliseconds(l.P999), threshold.Milliseconds(l.Max))}
 	for _, w := range callWindows(p.Rehearsal.Calls, times) {

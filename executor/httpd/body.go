@@ -21,7 +21,7 @@ func readJSON(r *http.Request, limit int, bodies *access.Memory) ([]byte, *wire.
 	return readBody(r, nil, limit, bodies)
 }
 
-// crowded is the problem of a body without memory beside those of other requests.
+// crowded is the problem of a body without memory beside those of other requests. It must not be changed.
 var crowded = wire.ProblemOf(api.Overloaded)
 
 // maxBodies limits the memory of large bodies in transfer. Incomplete ones end by the timeout of

@@ -29,18 +29,17 @@ type claimBuffers struct {
 var claimBufferPool = sync.Pool{New: func() any { return &claimBuffers{out: make([]byte, 0, 1024)} }}
 
 // postClaim handles POST /v1/sales/{sale}/claims. It returns the outcome as metrics count it.
-func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target) (label api.Outcome) {
-	sale, b := t.sale, claimBufferPool.Get().(*claimBuffers)
+func (target target) postClaim(w http.ResponseWriter, r *http.Request) (label api.Outcome, _ *wire.Problem) {
+	sale, b := target.sale, claimBufferPool.Get().(*claimBuffers)
 	defer claimBufferPool.Put(b)
 
-	request, f := readClaim(r, &b.in, server.bodies)
+	request, f := readClaim(r, &b.in, target.bodies)
 	if f != nil {
-		f.Write(w)
-		return f.Outcome
+		return "", f
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), server.config.ClaimTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), target.config.ClaimTimeout)
 	var a executor.Answer
-	if server.draining.Load() {
+	if target.draining.Load() {
 		a = sale.Decline(request, api.Draining)
 	} else {
 		a = sale.Do(ctx, request)
@@ -49,8 +48,7 @@ func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target
 	sale.setPlace(w.Header(), sale.Place(request.User))
 
 	if !a.Accepted() {
-		sale.refuse(w, &a)
-		return a.Outcome
+		return "", wire.Refusal(sale.name, sale.clock, &a)
 	}
 	b.out = wire.AppendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
 	h := w.Header()
@@ -63,6 +61,11 @@ func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target
 		w.WriteHeader(a.Outcome.Row().Status)
 	}
 	w.Write(b.out)
+	return labelOf(&a), nil
+}
+
+// labelOf returns the outcome of a request that was carried out, as metrics count it.
+func labelOf(a *executor.Answer) api.Outcome {
 	if a.Replayed {
 		return api.Replayed
 	}
@@ -110,48 +113,40 @@ func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memor
 const maxSettlement = 8192
 
 // postSettlement handles POST /v1/sales/{sale}/claims/{claim}/{how}.
-func (server *Server) postSettlement(w http.ResponseWriter, r *http.Request, t target) (label api.Outcome) {
-	sale, a := t.sale, executor.Answer{Outcome: api.Overloaded}
-	body, f := readJSON(r, maxSettlement, server.bodies)
+func (target target) postSettlement(w http.ResponseWriter, r *http.Request) (label api.Outcome, _ *wire.Problem) {
+	sale, how := target.sale, target.how
+	body, f := readJSON(r, maxSettlement, target.bodies)
 	var x api.Settlement
 	if f == nil {
-		x, f = wire.ParseSettlement(body, t.how)
+		x, f = wire.ParseSettlement(body, how)
 	}
-	switch f {
-	case nil:
-		a = server.settle(r.Context(), sale, t.id, t.how, x)
-	case crowded:
-	default:
-		f.Write(w)
-		return api.BadRequest
+	if f != nil {
+		return "", f
 	}
+	a := target.settle(r.Context(), target.id, how, x)
 	if a.Claim.User != "" {
 		sale.setPlace(w.Header(), sale.PlaceOf(a.Claim.ID.Shard))
 	}
-	if a.Outcome != t.how.Done() {
+	if a.Outcome != how.Done() {
 		wire.SetNotSettledMessage(&a)
-		sale.refuse(w, &a)
-		return a.Outcome
+		return "", wire.Refusal(sale.name, sale.clock, &a)
 	}
 	w.Header()["Content-Type"] = wire.JSONType
 	w.Write(wire.AppendClaim(nil, a.Outcome, sale.name, &a.Claim))
-	if a.Replayed {
-		return api.Replayed
-	}
-	return a.Outcome
+	return labelOf(&a), nil
 }
 
 // settle settles a claim.
-func (server *Server) settle(ctx context.Context, sale *sale, claim string, how api.How, body api.Settlement) executor.Answer {
+func (target target) settle(ctx context.Context, claim string, how api.How, body api.Settlement) executor.Answer {
 	id, ok := api.ParseClaimID(claim)
 	x := executor.Settlement{Claim: id, How: how, Settlement: body}
 	switch {
-	case server.draining.Load():
+	case target.draining.Load():
 		return executor.Answer{Outcome: api.Draining}
 	case !ok:
-		return sale.reportUnrecorded(claim, &x, executor.Answer{Outcome: api.NoSuchClaim})
+		return target.sale.reportUnrecorded(claim, &x, executor.Answer{Outcome: api.NoSuchClaim})
 	}
-	ctx, cancel := context.WithTimeout(ctx, server.config.ClaimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, target.config.ClaimTimeout)
 	defer cancel()
-	return sale.Do(ctx, executor.Request{Settle: &x})
+	return target.sale.Do(ctx, executor.Request{Settle: &x})
 }

@@ -8,7 +8,8 @@
 // Buyers and operators have separate addresses. Serve answers /v1/...; ServeAdmin answers /healthz,
 // /readyz, /metrics and the dashboard, and refunds claims. A request passes through serve.go
 // (listener, limits, request id), routes.go (route, token, method, sale) and one handler, such as
-// that of claim.go. The handler calls the sale and writes its answer with package wire.
+// that of claim.go. The handler calls the sale and writes its answer, or returns a refusal, with package
+// wire, which alone writes refusals.
 // Packages stream and events serve long-lived requests: streams and feeds. Package access provides
 // tokens, certificates and limits.
 //

@@ -11,25 +11,23 @@ import (
 )
 
 // getUser handles GET /v1/sales/{sale}/users/{user}.
-func (*Server) getUser(w http.ResponseWriter, r *http.Request, t target) {
-	sale := t.sale
-	user, _ := url.PathUnescape(t.id) // URL.EscapedPath returns valid escapes
+func (target target) getUser(w http.ResponseWriter, r *http.Request) *wire.Problem {
+	sale := target.sale
+	user, _ := url.PathUnescape(target.id) // URL.EscapedPath returns valid escapes
 	if err := api.CheckUser(user); err != nil {
-		wire.Unacceptable(err).Write(w)
-		return
+		return wire.Unacceptable(err)
 	}
 	page, f := pageOf(r)
 	if f != nil {
-		f.Write(w)
-		return
+		return f
 	}
 	a := sale.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
 	sale.setPlace(w.Header(), sale.Place(user))
 	if a.Outcome != "" {
-		sale.refuse(w, &a)
-		return
+		return wire.Refusal(sale.name, sale.clock, &a)
 	}
 	wire.WriteBody(w, http.StatusOK, wire.AppendUser(nil, sale.name, user, a.Claims, a.Next))
+	return nil
 }
 
 // pageOf returns the page that a request specifies.
@@ -52,22 +50,21 @@ func pageOf(r *http.Request) (p api.Page, _ *wire.Problem) {
 }
 
 // getClaim handles GET /v1/sales/{sale}/claims/{claim}.
-func (*Server) getClaim(w http.ResponseWriter, r *http.Request, t target) {
-	sale := t.sale
-	id, ok := api.ParseClaimID(t.id)
+func (target target) getClaim(w http.ResponseWriter, r *http.Request) *wire.Problem {
+	sale := target.sale
+	id, ok := api.ParseClaimID(target.id)
 	a := executor.Answer{Outcome: api.NoSuchClaim}
 	page, f := pageOf(r)
 	if f != nil {
-		f.Write(w)
-		return
+		return f
 	}
 	if ok {
 		a = sale.Do(r.Context(), executor.Request{Query: &executor.Query{Claim: id, Page: page}})
 		sale.setPlace(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if a.Outcome != "" {
-		sale.refuse(w, &a)
-		return
+		return wire.Refusal(sale.name, sale.clock, &a)
 	}
 	wire.WriteBody(w, http.StatusOK, wire.AppendClaim(nil, a.Claim.State, sale.name, &a.Claim))
+	return nil
 }

@@ -10,39 +10,36 @@ import (
 )
 
 // drain handles GET and POST /v1/sales/{sale}/drain.
-func (server *Server) drain(w http.ResponseWriter, r *http.Request, t target) {
-	operated, ok := t.sale.Service.(interface { // an executor.Executor is
+func (target target) drain(w http.ResponseWriter, r *http.Request) *wire.Problem {
+	operated, ok := target.sale.Service.(interface { // an executor.Executor is
 		StandBy(ctx context.Context, undo bool) (api.Share, error)
 		Share(ctx context.Context) (api.Share, error)
 	})
 	if !ok {
-		wire.WriteNoSuchPath(w)
-		return
+		return wire.NoSuchPath()
 	}
 	var share api.Share
 	var err error
 	switch {
 	case r.Method != http.MethodPost:
 		share, err = operated.Share(r.Context())
-	case server.goingDown():
-		wire.WriteOutcome(w, api.Draining)
-		return
+	case target.goingDown():
+		return wire.ProblemOf(api.Draining)
 	default:
 		undo, f := readDrain(r)
 		if f != nil {
-			f.Write(w)
-			return
+			return f
 		}
 		share, err = operated.StandBy(r.Context(), undo)
 	}
 	if err != nil {
 		p := wire.ProblemOf(api.Standby)
 		p.Detail = err.Error()
-		p.Write(w)
-		return
+		return p
 	}
-	share.Unready = server.unready(t.sale)
+	share.Unready = target.unready(target.sale)
 	wire.WriteJSON(w, http.StatusOK, share)
+	return nil
 }
 
 // maxOrder is the maximum size of the body of an operator's request.

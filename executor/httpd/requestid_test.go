@@ -13,6 +13,7 @@ import (
 	"salectl/api"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/httpd/wire"
 )
 
 // buyersOf is a server of one sale that sells to everybody, and what it logs, as JSON.
@@ -21,7 +22,12 @@ func buyersOf(level slog.Level) (*Server, *bytes.Buffer) {
 	return New(Config{
 		Sales: []executor.Service{&httpdtest.Fake{Name: "movie",
 			ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) },
-			UserFunc:  func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
+			UserFunc: func(user string) ([]executor.Claim, api.Outcome) {
+				if user == "eve" {
+					return nil, api.Standby
+				}
+				return nil, ""
+			},
 		}},
 		Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: level})),
 	}), &log
@@ -79,6 +85,7 @@ func TestRequestsAreLogged(t *testing.T) {
 		{s, "POST", claimsPath, `{"user":""}`, nil, map[string]any{"sale": "movie", "status": 422., "outcome": "bad_request"}},
 		{s, "POST", "/v1/sales/other/claims", `{}`, nil, map[string]any{"sale": nil, "trace": nil, "status": 404., "outcome": "no_such_sale"}},
 		{s, "GET", "/v1/sales/movie/users/ada", "", nil, map[string]any{"sale": "movie", "status": 200., "outcome": nil}},
+		{s, "GET", "/v1/sales/movie/users/eve", "", nil, map[string]any{"sale": "movie", "status": 503., "outcome": "standby"}},
 		{s, "GET", "/", "", nil, map[string]any{"sale": nil, "status": 404., "outcome": nil}},
 		{s.Admin(), "GET", "/readyz", "", nil, map[string]any{"path": "/readyz", "status": 200.}},
 	} {
@@ -103,7 +110,7 @@ func TestRequestsAreLogged(t *testing.T) {
 // TestRequestIDCostsNothing: an id that is taken costs a claim no allocation.
 func TestRequestIDCostsNothing(t *testing.T) {
 	s, _ := buyersOf(slog.LevelInfo)
-	h := s.identified(func(http.ResponseWriter, *http.Request) {})
+	h := s.identified(func(http.ResponseWriter, *http.Request) *wire.Problem { return nil })
 	w := &nowhere{http.Header{}}
 	for _, header := range []http.Header{{}, {"X-Request-Id": {"r-1"}, "Traceparent": {traced}}} {
 		r := &http.Request{Header: header}

@@ -13,7 +13,6 @@ import (
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd/events"
-	"salectl/executor/httpd/wire"
 	"salectl/executor/payments"
 )
 
@@ -50,11 +49,6 @@ func (sale *sale) Begin(r executor.Request, answered func(executor.Answer)) (can
 		return sale.Service.Begin(r, answered)
 	}
 	return sale.Service.Begin(r, func(a executor.Answer) { answered(sale.reportUnrecorded(r.Settle.Claim.String(), r.Settle, a)) })
-}
-
-// refuse writes an answer other than an accepted claim or a claim that was settled as requested.
-func (sale *sale) refuse(w http.ResponseWriter, a *executor.Answer) {
-	wire.WriteRefusal(w, sale.name, sale.clock, a)
 }
 
 // reportUnrecorded logs a payment that no ledger records, and adds this to the answer. The sale has

@@ -28,11 +28,11 @@ const (
 // are answered. It returns nil, or an error if some had no answer within DrainTimeout. It always closes
 // the listener.
 func (server *Server) Serve(ctx context.Context, listener net.Listener) error {
-	h := server.config.Certificates.Require(needsNoCertificate, server.answer)
+	handler := server.config.Certificates.Require(needsNoCertificate, server.answer)
 	if server.config.Tokens == nil { // without tokens, web pages could use the server
-		h = access.WithHosts(listener.Addr(), server.config.Hosts, h)
+		handler = access.WithHosts(listener.Addr(), server.config.Hosts, handler)
 	}
-	inner := server.httpServer(h)
+	inner := server.httpServer(handler)
 	// HTTP/2 is enabled beside HTTP/1.1 on the same listener, even without TLS (by prior knowledge).
 	// Pings detect vanished clients, whose streams would otherwise stay open forever.
 	inner.Protocols = new(http.Protocols)
@@ -71,7 +71,9 @@ func (server *Server) Retired() { server.retired.Store(true) }
 // ServeAdmin answers operators on listener until ctx ends. It should end after Serve has returned,
 // so that readyz can report the drain.
 func (server *Server) ServeAdmin(ctx context.Context, listener net.Listener) error {
-	return server.serve(ctx, access.NewListener(listener, AdminConnections), server.httpServer(access.WithHosts(listener.Addr(), server.config.Hosts, server.config.Certificates.Require(needsNoCertificate, server.admin()))), server.dashboard.Close)
+	handler := server.config.Certificates.Require(needsNoCertificate, server.admin())
+	inner := server.httpServer(access.WithHosts(listener.Addr(), server.config.Hosts, handler))
+	return server.serve(ctx, access.NewListener(listener, AdminConnections), inner, server.dashboard.Close)
 }
 
 // needsNoCertificate reports whether a request needs no client certificate, because its sender
@@ -125,7 +127,7 @@ const (
 )
 
 // httpServer returns an http.Server with timeouts and limits.
-func (server *Server) httpServer(handler http.HandlerFunc) *http.Server {
+func (server *Server) httpServer(handler wire.Handler) *http.Server {
 	// net/http counts both from the start of reading a request. A read deadline that passes while a
 	// claim waits for its append would cancel the claim's context, as if the client had gone. So
 	// both include ClaimTimeout.
@@ -156,13 +158,13 @@ func (l connectionLog) Write(line []byte) (int, error) {
 
 // identified sets the X-Request-Id of responses and, at level debug, logs each request. A request
 // without an id gets one only if it is logged.
-func (server *Server) identified(handler http.HandlerFunc) http.HandlerFunc {
+func (server *Server) identified(handler wire.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !server.config.Log.Enabled(r.Context(), slog.LevelDebug) {
 			if r.Header[api.RequestIDHeader] != nil {
 				wire.RequestID(w, r)
 			}
-			handler(w, r)
+			handler.ServeHTTP(w, r)
 			return
 		}
 		attrs := append(wire.LogAttrs(w, r), "method", r.Method, "path", r.URL.EscapedPath())
@@ -181,6 +183,6 @@ func (server *Server) identified(handler http.HandlerFunc) http.HandlerFunc {
 			took := (server.config.Clock().Mono - began).Round(time.Microsecond)
 			server.config.Log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
 		}()
-		handler(response, r)
+		handler.ServeHTTP(response, r)
 	}
 }

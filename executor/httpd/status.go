@@ -16,42 +16,43 @@ import (
 )
 
 // getSales handles GET /v1/sales.
-func (server *Server) getSales(w http.ResponseWriter, r *http.Request, t target) {
-	if !t.admin {
-		server.awaitOpened(r.Context())
+func (target target) getSales(w http.ResponseWriter, r *http.Request) *wire.Problem {
+	if !target.admin {
+		target.awaitOpened(r.Context())
 	}
-	sales := server.sales()
-	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: server.config.Clock().Wall.UTC()}
+	sales := target.sales()
+	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: target.config.Clock().Wall.UTC()}
 	for _, name := range slices.Sorted(maps.Keys(sales)) {
 		status := sales[name].Status()
 		all.Sales = append(all.Sales, status.View(all.ServerTime).SaleSummary)
 	}
 	wire.WriteJSON(w, http.StatusOK, all)
+	return nil
 }
 
 // getSale handles GET /v1/sales/{sale}. The response has more for a sender that may operate, and
 // yet more at the admin address.
-func (*Server) getSale(w http.ResponseWriter, _ *http.Request, t target) {
-	sale, admin := t.sale, t.admin
-	status, operates := sale.Status(), t.grant.Rights()&access.MayOperate != 0
+func (target target) getSale(w http.ResponseWriter, _ *http.Request) *wire.Problem {
+	sale, admin := target.sale, target.admin
+	status, operates := sale.Status(), target.grant.Rights()&access.MayOperate != 0
 	if status.Outcome != "" {
 		p := wire.ProblemOf(status.Outcome)
 		if operates && p.Status == http.StatusServiceUnavailable { // what is known
 			p.Known = sale.operations(&status, admin)
 		}
-		p.Write(w)
-		return
+		return p
 	}
 	view := status.View(sale.clock().Wall)
 	if operates {
 		view.Known = *sale.operations(&status, admin)
 	}
 	wire.WriteJSON(w, http.StatusOK, view)
+	return nil
 }
 
 // getReady returns 200 only while every sale can sell on every shard, except those that have ended.
-func (server *Server) getReady(w http.ResponseWriter, _ *http.Request, _ target) {
-	sales, unserved := server.sales(), *server.unserved.Load()
+func (target target) getReady(w http.ResponseWriter, _ *http.Request) *wire.Problem {
+	sales, unserved := target.sales(), *target.unserved.Load()
 	names := slices.AppendSeq(slices.Collect(maps.Keys(sales)), maps.Keys(unserved))
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -60,9 +61,9 @@ func (server *Server) getReady(w http.ResponseWriter, _ *http.Request, _ target)
 		sale, why, over := sales[name], unserved[name].Why, unserved[name].Over
 		if sale != nil {
 			_, another := unserved[name] // another run of the sale is declared
-			ended := ledger.Over(sale.Status().Phase) && !server.goingDown()
+			ended := ledger.Over(sale.Status().Phase) && !target.goingDown()
 			if !ended || !another {
-				why, over = server.unready(sale), ended
+				why, over = target.unready(sale), ended
 			}
 		}
 		view.Ready = view.Ready && (why == "" || over)
@@ -73,6 +74,7 @@ func (server *Server) getReady(w http.ResponseWriter, _ *http.Request, _ target)
 		status = http.StatusServiceUnavailable
 	}
 	wire.WriteJSON(w, status, view)
+	return nil
 }
 
 // openAPI returns the OpenAPI document as JSON, converted once. A test ensures that it is valid YAML.
@@ -89,7 +91,8 @@ var openAPI = sync.OnceValue(func() []byte {
 })
 
 // getOpenAPI handles GET /openapi.json. It needs no token: the document concerns no sale.
-func (*Server) getOpenAPI(w http.ResponseWriter, _ *http.Request, _ target) {
+func (target) getOpenAPI(w http.ResponseWriter, _ *http.Request) *wire.Problem {
 	w.Header()["Content-Type"] = wire.JSONType
 	w.Write(openAPI())
+	return nil
 }

@@ -51,7 +51,7 @@ func TestHonestDraw(t *testing.T) {
 			}
 			// Seven users may all be answered within half a millisecond, which is reported as 0 s.
 			told := d.WinnersToldSeconds > 0 && (d.Substitutes == 0 || d.SubstitutesToldSeconds > 0)
-			if config.Users == 400 && !told || d.Substitutes == 0 && d.SubstitutesToldSeconds > 0 || d.EnterSeconds != r.DurationSeconds {
+			if config.Users == 400 && !told || d.Substitutes == 0 && d.SubstitutesToldSeconds > 0 || d.EnterSeconds != r.Timing.DurationSeconds {
 				t.Errorf("times %+v", d)
 			}
 			// Of seven users it may be that none asks again.

@@ -72,9 +72,9 @@ func TestHonestShop(t *testing.T) {
 			if last != r.Requests || calls < 50 || calls > 150 {
 				t.Errorf("progress ended at %d of %d after %d calls", last, r.Requests, calls)
 			}
-			l := r.LatencyMs
-			if l.P50 <= 0 || l.P99 < l.P50 || l.P999 < l.P99 || l.Max < l.P999 || r.ThroughputPerSecond <= 0 {
-				t.Errorf("latency %+v, throughput %v", l, r.ThroughputPerSecond)
+			l := r.Timing.LatencyMs
+			if l.P50 <= 0 || l.P99 < l.P50 || l.P999 < l.P99 || l.Max < l.P999 || r.Timing.ThroughputPerSecond <= 0 {
+				t.Errorf("latency %+v, throughput %v", l, r.Timing.ThroughputPerSecond)
 			}
 		})
 	}

@@ -75,7 +75,7 @@ func TestKindsOfOutcomes(t *testing.T) {
 
 func TestValuesOfThresholds(t *testing.T) {
 	r := sample()
-	r.latency = latencies{time.Millisecond, 3 * time.Millisecond}
+	r.Attempts = []Attempt{{Took: 3 * time.Millisecond}, {Took: time.Millisecond}}
 	r.Fairness = &Fairness{SoldOut: Inversions{Inversions: 4, LargestMs: 2.5}, NoneNow: &Inversions{Inversions: 7, LargestMs: 1}}
 	for text, want := range map[string]string{
 		"p50<2ms": "ok 1ms", "mean<2ms": "failed 2ms", "max<15ms": "failed 15.2ms", "duration<1s": "ok 112ms", "rate>20000": "ok 21455.357/s",

@@ -40,10 +40,11 @@ func measures() []threshold.Metric {
 
 // Values returns the measured values. stock is the sale's.
 func (r *Report) Values(stock int64) threshold.Values {
+	latency := latenciesOf(r.Attempts)
 	of := map[string]float64{
 		"stock":    float64(stock),
-		"duration": r.DurationSeconds * 1000, "rate": r.ThroughputPerSecond,
-		"max": r.LatencyMs.Max, "mean": float64(r.latency.mean()) / float64(time.Millisecond),
+		"duration": r.Timing.DurationSeconds * 1000, "rate": r.Timing.ThroughputPerSecond,
+		"max": r.Timing.LatencyMs.Max, "mean": float64(latency.mean()) / float64(time.Millisecond),
 		"requests": float64(r.Requests), "retries": float64(r.Retries), "sold": float64(r.UnitsSold),
 	}
 	for outcome, n := range r.Outcomes {
@@ -67,5 +68,5 @@ func (r *Report) Values(stock int64) threshold.Values {
 	if p := r.Payment; p != nil {
 		of["refunds_due"] = float64(p.RefundsDue)
 	}
-	return threshold.Values{Of: of, Latency: r.latency.ms}
+	return threshold.Values{Of: of, Latency: latency.ms}
 }

@@ -41,9 +41,7 @@ type Report struct {
 	Rules *Rules `json:"rules,omitempty"` // nil: the sale has none
 	Draw  *Draw  `json:"draw,omitempty"`  // nil: the sale is no draw; otherwise requests, outcomes, times and latency are of the entries
 
-	DurationSeconds     float64 `json:"durationSeconds"`
-	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests of the crowd with their final answer, until the last answer
-	LatencyMs           Latency `json:"latencyMs"`
+	Timing Timing `json:"timing"`
 
 	// Fairness reports whether claims were served in the order of arrival; nil for a draw.
 	Fairness *Fairness `json:"fairness,omitempty"`
@@ -60,8 +58,14 @@ type Report struct {
 	Calls    []Call    `json:"-"` // all claims
 	Attempts []Attempt `json:"-"` // all answered requests, in order of their ends
 
-	found   *judge
-	latency latencies // of the attempts
+	found *judge
+}
+
+// Timing reports how long a rehearsal took, and its answers.
+type Timing struct {
+	DurationSeconds     float64 `json:"durationSeconds"`
+	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests of the crowd with their final answer, until the last answer
+	LatencyMs           Latency `json:"latencyMs"`
 }
 
 // Money is the money reported to buyers of a red packet. Amounts are exact decimals.
@@ -113,34 +117,28 @@ func (r *Report) Verdict() error {
 // report summarizes the results of all workers.
 func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Report {
 	r := &Report{
-		Sale:            d.Name,
-		Users:           d.Users,
-		Requests:        d.total + len(left.came),
-		Retries:         int(d.retries.Load()),
-		Outcomes:        map[string]int{},
-		DurationSeconds: round(took.Seconds()),
-		Violations:      []string{},
+		Sale:       d.Name,
+		Users:      d.Users,
+		Requests:   d.total + len(left.came),
+		Retries:    int(d.retries.Load()),
+		Outcomes:   map[string]int{},
+		Violations: []string{},
 	}
 	records := recordsOf(workers)
 	for _, w := range workers {
 		r.Attempts = append(r.Attempts, w.attempts...)
 	}
 	slices.SortFunc(r.Attempts, func(a, b Attempt) int { return cmp.Compare(a.Ended, b.Ended) })
-	for _, a := range r.Attempts {
-		r.latency = append(r.latency, a.Took)
-	}
-	slices.Sort(r.latency)
 	for i := range records {
 		r.Outcomes[records[i].label()]++
 	}
-	if d.answered > 0 {
-		r.ThroughputPerSecond = round(float64(d.total) / d.answered.Seconds())
+	l := latenciesOf(r.Attempts)
+	r.Timing = Timing{
+		DurationSeconds: round(took.Seconds()),
+		LatencyMs:       Latency{P50: l.ms(50), P99: l.ms(99), P999: l.ms(99.9), Max: l.ms(100)},
 	}
-	r.LatencyMs = Latency{
-		P50:  r.latency.ms(50),
-		P99:  r.latency.ms(99),
-		P999: r.latency.ms(99.9),
-		Max:  r.latency.ms(100),
+	if d.answered > 0 {
+		r.Timing.ThroughputPerSecond = round(float64(d.total) / d.answered.Seconds())
 	}
 	found := judged(d.Config, records, d.plays, d.drawn)
 	r.Calls = callsOf(records, d.opened)
@@ -177,6 +175,15 @@ func (r *Report) tell() {
 
 // latencies are durations of requests in ascending order.
 type latencies []time.Duration
+
+func latenciesOf(attempts []Attempt) latencies {
+	l := make(latencies, len(attempts))
+	for i := range attempts {
+		l[i] = attempts[i].Took
+	}
+	slices.Sort(l)
+	return l
+}
 
 // ms returns a percentile in milliseconds, rounded to microseconds.
 func (l latencies) ms(percent float64) float64 {

@@ -9,9 +9,9 @@ import (
 func sample() *Report {
 	return &Report{
 		Sale: "movie", Backend: "embedded", Users: 2000, Requests: 2403, Retries: 3,
-		Outcomes:  map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
-		UnitsSold: 100, DurationSeconds: .112, ThroughputPerSecond: 21455.357,
-		LatencyMs:  Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2},
+		Outcomes:   map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
+		UnitsSold:  100,
+		Timing:     Timing{DurationSeconds: .112, ThroughputPerSecond: 21455.357, LatencyMs: Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2}},
 		Violations: []string{},
 	}
 }
@@ -23,7 +23,7 @@ func TestReportJSON(t *testing.T) {
 	}
 	const want = `{"sale":"movie","backend":"embedded","users":2000,"requests":2403,"retries":3,` +
 		`"outcomes":{"http_500":1,"limit_reached":48,"replayed":9,"sold":100,"sold_out":2245},"unitsSold":100,` +
-		`"durationSeconds":0.112,"throughputPerSecond":21455.357,"latencyMs":{"p50":4.211,"p99":12.5,"p999":15.01,"max":15.2},` +
+		`"timing":{"durationSeconds":0.112,"throughputPerSecond":21455.357,"latencyMs":{"p50":4.211,"p99":12.5,"p999":15.01,"max":15.2}},` +
 		`"violations":[]}`
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

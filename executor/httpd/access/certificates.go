@@ -169,20 +169,19 @@ func (creds *credentials) read(read func(string, int64) ([]byte, error), path st
 }
 
 // Require returns a handler that rejects clients without a certificate, unless the request is
-// exempt. Without an authority of clients it returns h.
+// exempt. Without an authority of clients it returns handler.
 //
 // The handshake does not require a certificate, so that exempt requests need none. A handshake with
 // a certificate of another authority fails.
-func (certs *Certificates) Require(exempt func(*http.Request) bool, h http.HandlerFunc) http.HandlerFunc {
+func (certs *Certificates) Require(exempt func(*http.Request) bool, handler wire.Handler) wire.Handler {
 	if certs == nil || certs.files.ClientCA == "" {
-		return h
+		return handler
 	}
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) *wire.Problem {
 		if (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) && !exempt(r) {
-			wire.WriteForbidden(w, "This server requires a client certificate, but the connection has none.")
-			return
+			return wire.Forbidden("This server requires a client certificate, but the connection has none.")
 		}
-		h(w, r)
+		return handler(w, r)
 	}
 }
 

@@ -23,7 +23,7 @@ func CrossOrigin(r *http.Request) bool { return crossOrigin.Check(r) != nil }
 
 // WithHosts returns a handler that checks the Host of requests to a listener at address. On loopback
 // it accepts the usual names, that of the address and more; elsewhere it accepts every name.
-func WithHosts(address net.Addr, more []string, handler http.HandlerFunc) http.HandlerFunc {
+func WithHosts(address net.Addr, more []string, handler wire.Handler) wire.Handler {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {
 		return handler
@@ -33,13 +33,12 @@ func WithHosts(address net.Addr, more []string, handler http.HandlerFunc) http.H
 		known[strings.ToLower(name)] = true
 	}
 	usual := address.String()
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) *wire.Problem {
 		if r.Host != usual && !known[hostOf(r.Host)] {
-			wire.WriteForbidden(w, "This server accepts requests from this machine only, for localhost, 127.0.0.1 and [::1], but the request names another host. "+
+			return wire.Forbidden("This server accepts requests from this machine only, for localhost, 127.0.0.1 and [::1], but the request names another host. " +
 				"A proxy before it must send one of these as Host.")
-			return
 		}
-		handler(w, r)
+		return handler(w, r)
 	}
 }
 
@@ -61,13 +60,12 @@ const (
 // WithBoundedHeader rejects requests whose header exceeds MaxHeader. When net/http itself rejects
 // an HTTP/2 header, it closes the connection with all its requests. So a server reads up to
 // MaxHeaderRead and closes the connection only beyond that, to limit the memory of headers.
-func WithBoundedHeader(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func WithBoundedHeader(handler wire.Handler) wire.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *wire.Problem {
 		if headerBytes(r) > MaxHeader {
-			wire.NewProblem(http.StatusRequestHeaderFieldsTooLarge, "The header of the request has more than 32 KiB. Send fewer or smaller fields, such as cookies.").Write(w)
-			return
+			return wire.NewProblem(http.StatusRequestHeaderFieldsTooLarge, "The header of the request has more than 32 KiB. Send fewer or smaller fields, such as cookies.")
 		}
-		h(w, r)
+		return handler(w, r)
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"salectl/executor/httpd/wire"
 )
 
 // On loopback only those names are answered to that mean this machine everywhere.
 func TestHosts(t *testing.T) {
-	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })
+	inner := func(w http.ResponseWriter, _ *http.Request) *wire.Problem { w.WriteHeader(200); return nil }
 	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 	for name, c := range map[string]struct {
 		at   net.Addr

@@ -171,20 +171,19 @@ func (follower *follower) troubled(err error) {
 	}
 }
 
-// ended reports the end of the feed to the client: by an answer or, after the first event, by a
-// comment. Errors of the store contain addresses and are only logged.
-func (follower *follower) ended(err error, reader *feed.Reader) {
+// ended reports the end of the feed to the client: it returns the answer or, after the first event,
+// writes a comment. Errors of the store contain addresses and are only logged.
+func (follower *follower) ended(err error, reader *feed.Reader) (answer *wire.Problem) {
 	follower.mu.Lock()
 	defer follower.mu.Unlock()
 	defer follower.close()
-	var answer *wire.Problem
 	comment := "the feed cannot continue here"
 	switch {
 	case err == nil, errors.Is(err, errHead), errors.Is(err, context.Canceled), follower.request.Context().Err() != nil:
-		return // the client has all, or is gone
+		return nil // the client has all, or is gone
 	case errors.Is(err, errOver):
 		follower.out.WriteHeader(http.StatusNoContent)
-		return
+		return nil
 	case errors.Is(err, errLeaving):
 		answer, comment = wire.ProblemOf(api.Draining), err.Error()
 	case errors.Is(err, errNoRight):
@@ -210,9 +209,9 @@ func (follower *follower) ended(err error, reader *feed.Reader) {
 	}
 	if follower.begun {
 		_ = follower.comment(comment) // ignore the error: the client may be gone
-	} else {
-		answer.Write(follower.out)
+		return nil
 	}
+	return answer
 }
 
 // bounded is the writer of a follower. Each write, of at most a buffer, has a deadline, so that a

@@ -64,28 +64,26 @@ func New(c Config) *Server {
 	return &Server{config: c, open: make(map[*follower]struct{})}
 }
 
-// Serve answers GET /v1/sales/{sale}/events, and returns at the end of the feed. A nil sale cannot
-// be followed.
-func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, grant access.Grant) {
+// Serve answers GET /v1/sales/{sale}/events, and returns at the end of the feed, or returns why it
+// refuses the request. A nil sale cannot be followed.
+func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, grant access.Grant) *wire.Problem {
 	if sale == nil {
-		wire.WriteNoSuchPath(w)
-		return
+		return wire.NoSuchPath()
 	}
 	config, f := parse(sale.name, r)
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case site != "" && site != "same-origin" && site != "none":
-		wire.WriteForbidden(w, "Web pages of other sites may not send this request.")
+		return wire.Forbidden("Web pages of other sites may not send this request.")
 	case f != nil:
-		f.Write(w)
+		return f
 	case server.config.Leaving():
-		wire.WriteOutcome(w, api.Draining)
-	default:
-		server.follow(w, r, sale, config, grant)
+		return wire.ProblemOf(api.Draining)
 	}
+	return server.follow(w, r, sale, config, grant)
 }
 
 // follow serves a follower to its end.
-func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale, config feed.Config, grant access.Grant) {
+func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale, config feed.Config, grant access.Grant) *wire.Problem {
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	f := &follower{
@@ -95,8 +93,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 	f.encoder = json.NewEncoder(f.lines)
 	f.encoder.SetEscapeHTML(false)
 	if !server.add(f) {
-		wire.Unavailable(5*time.Second, fmt.Sprintf("This process has %d followers, which is its limit. Use another process of the sale, or retry later.", server.config.Limit)).Write(w)
-		return
+		return wire.Unavailable(5*time.Second, fmt.Sprintf("This process has %d followers, which is its limit. Use another process of the sale, or retry later.", server.config.Limit))
 	}
 	defer server.remove(f)
 	_ = f.control.SetReadDeadline(time.Time{}) // ignore the error: without support there is no deadline
@@ -106,7 +103,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 	err := feed.Follow(ctx, feed.Shell{Logs: sale.logs, Clock: server.config.Clock, Trouble: f.troubled}, reader, f.take)
 	end(nil)
 	<-beats
-	f.ended(err, reader)
+	return f.ended(err, reader)
 }
 
 // parse returns the feed configuration of a request.

@@ -15,6 +15,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/request"
 	"salectl/internal/wait"
 )
@@ -34,8 +35,8 @@ func serve(t *testing.T, s *Server, sale executor.Service, tokens string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.Serve(w, r, counted{sale}, known.OfRequest(r))
+	server := httptest.NewUnstartedServer(wire.Handler(func(w http.ResponseWriter, r *http.Request) *wire.Problem {
+		return s.Serve(w, r, counted{sale}, known.OfRequest(r))
 	}))
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)

@@ -34,7 +34,7 @@ func (stream *stream) serveClient(body io.Reader) {
 	c := &client{stream: stream, body: body, grant: stream.grant}
 	err := stream.receive(c, c.take)
 	if err == io.ErrUnexpectedEOF {
-		stream.sendProblem(0, wire.Malformed("the stream ends within a message"))
+		stream.refuse(0, wire.Malformed("the stream ends within a message"))
 		err = nil
 	}
 	stream.end(err)
@@ -45,10 +45,10 @@ func (client *client) take(message []byte) bool {
 	m, f := decode(&client.decoder, message)
 	switch {
 	case f != nil:
-		client.sendProblem(m.id, f)
+		client.refuse(m.id, f)
 		return m.id != 0
 	case m.id == 0:
-		client.sendProblem(0, wire.Malformed("id: missing; each request has one, from 1"))
+		client.refuse(0, wire.Malformed("id: missing; each request has one, from 1"))
 		return false
 	case !client.opened:
 		client.config.AwaitOpened(client.ctx)
@@ -61,10 +61,10 @@ func (client *client) take(message []byte) bool {
 	switch missing := client.grant.May(right); {
 	case missing == nil:
 	case missing.Scope != "":
-		client.sendProblem(m.id, missing)
+		client.refuse(m.id, missing)
 		return true
 	default: // the token is no longer valid
-		client.sendProblem(0, missing)
+		client.refuse(0, missing)
 		return false
 	}
 	if m.cancel {
@@ -113,7 +113,7 @@ func (client *client) begin(m *message) (u *inflight, ok bool) {
 	if _, used := s.requests.open[m.id]; used {
 		s.requests.holdLocked(-size)
 		s.mu.Unlock()
-		s.sendProblem(m.id, wire.NewProblem(http.StatusConflict, "id: another request with it is under way; give each its own until it is answered."))
+		s.refuse(m.id, wire.NewProblem(http.StatusConflict, "id: another request with it is under way; give each its own until it is answered."))
 		return nil, true
 	}
 	if last := len(s.requests.spare) - 1; last >= 0 {

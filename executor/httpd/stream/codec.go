@@ -81,7 +81,7 @@ func (message *message) check() error {
 	return err
 }
 
-// encoder encodes the answers of one stream. Its parts are used again for each.
+// encoder encodes the answers of a writer. Its parts are used again for each.
 type encoder struct {
 	reply  streampb.Reply
 	says   streampb.Reply_Answer
@@ -101,11 +101,4 @@ func (encoder *encoder) appendAnswer(b []byte, r *inflight, at executor.Place, n
 	encoder.says.Answer = a
 	encoder.reply.Id, encoder.reply.Says = r.id, &encoder.says
 	return streampb.Append(b, &encoder.reply)
-}
-
-// appendProblem appends what is wrong with a message or, with id 0, with the stream.
-func appendProblem(b []byte, id uint64, p *wire.Problem) []byte {
-	return streampb.Append(b, &streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
-		Status: uint32(p.Status), Title: p.Title, Detail: p.Detail, Outcome: string(p.Outcome),
-	}}})
 }

@@ -56,10 +56,8 @@ func (request *inflight) complete(answer executor.Answer) {
 		request.size += more
 		s.requests.holdLocked(more)
 	}
-	s.ready = append(s.ready, request)
-	if len(s.ready) == 1 {
-		s.news.Signal()
-	}
+	s.outbox.answers = append(s.outbox.answers, request)
+	s.outbox.news.Signal()
 }
 
 // Responses that are not sent yet take memory. So a request counts for the likely size of its response

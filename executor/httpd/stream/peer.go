@@ -36,14 +36,14 @@ func (stream *stream) servePeer(body io.Reader) {
 func (link *link) take(message []byte) bool {
 	r, err := new(streampb.Decoder).Request(message)
 	if err != nil {
-		link.sendProblem(0, wire.Malformed("%v", err))
+		link.refuse(0, wire.Malformed("%v", err))
 		return false
 	}
 	link.awaitRoom()
 	hello, ok := r.Asks.(*streampb.Request_Hello)
 	switch {
 	case link.handle == nil && !ok:
-		link.sendProblem(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
+		link.refuse(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
 		return false
 	case link.handle == nil:
 		link.handle, link.gone = link.sale.Accept(hello.Hello, link.send)
@@ -53,7 +53,7 @@ func (link *link) take(message []byte) bool {
 		return true
 	}
 	if missing := link.grant.May(access.MayOperate); missing != nil {
-		link.sendProblem(0, missing)
+		link.refuse(0, missing)
 		return false
 	}
 	return link.handle(r)
@@ -66,9 +66,6 @@ func (link *link) send(r *streampb.Reply) error {
 	if link.over || link.broken != nil {
 		return errOver
 	}
-	if len(link.extra) == 0 {
-		link.news.Signal()
-	}
-	link.extra = streampb.Append(link.extra, r)
+	link.outbox.sendLocked(r)
 	return nil
 }

@@ -92,34 +92,30 @@ func New(c Config) *Server {
 // FromPeer reports whether another process of the sale asks for a stream.
 func FromPeer(r *http.Request) bool { return r.Header[api.PeerHeader] != nil }
 
-// Serve answers POST /v1/sales/{sale}/stream, and returns when the stream has ended.
-func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant) {
+// Serve answers POST /v1/sales/{sale}/stream, and returns when the stream has ended, or returns why it
+// refuses the request.
+func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant) *wire.Problem {
 	switch f := wire.CheckContentType(r, api.TypeStream); {
 	case r.ProtoMajor < 2: // its body cannot last
 		w.Header().Set("Connection", "close")
-		wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, use prior knowledge; a proxy must also use HTTP/2 to the server. "+
-			"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
-		return
+		return wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, use prior knowledge; a proxy must also use HTTP/2 to the server. "+
+			"Claims one by one go to /v1/sales/{sale}/claims over any version.")
 	case f != nil:
-		f.Write(w)
-		return
+		return f
 	case server.config.Draining():
-		wire.WriteOutcome(w, api.Draining)
-		return
+		return wire.ProblemOf(api.Draining)
 	}
 	x := newStream(&server.config, w, r, sale, grant, FromPeer(r))
 	added, ending := server.add(x)
 	if !added {
 		p := wire.ProblemOf(api.Overloaded)
 		p.Detail = fmt.Sprintf("This server has %d streams open, which is its limit. Use one stream for many requests.", server.config.Limit)
-		p.Write(w)
-		return
+		return p
 	}
 	defer server.remove(x)
 	// It lasts for longer than other requests may; expire replaces the deadlines.
 	if err := errors.Join(x.control.SetReadDeadline(time.Time{}), x.control.SetWriteDeadline(time.Time{})); err != nil {
-		wire.WriteOutcome(w, api.Overloaded)
-		return
+		return wire.ProblemOf(api.Overloaded)
 	}
 	x.start()
 	defer x.close()
@@ -130,10 +126,10 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	}
 	w.WriteHeader(http.StatusOK)
 	if x.control.Flush() != nil {
-		return
+		return nil
 	}
 	written := make(chan struct{})
-	go func() { defer close(written); x.write() }()
+	go func() { defer close(written); (&writer{stream: x, out: w}).write() }()
 	if ending || sale.Removed() { // GoAway was called before
 		x.goAway()
 	}
@@ -143,6 +139,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 		x.serveClient(r.Body)
 	}
 	<-written
+	return nil
 }
 
 // GoAway sends going_away to the clients of a sale, which is Removed. With nil it sends it to all

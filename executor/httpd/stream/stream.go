@@ -35,18 +35,14 @@ type stream struct {
 	config  *Config
 	ctx     context.Context // of the HTTP request
 	sale    Sale
-	encoder encoder
 	control *http.ResponseController
-	out     io.Writer
 	peer    bool
 	grant   access.Grant // of the HTTP request; it is only renewed
 
 	mu       sync.Mutex // guards what follows
-	news     sync.Cond  // for the writer: there is something to write, or over
 	room     sync.Cond  // for the reader: something was sent, or broken
 	requests requests
-	ready    []*inflight // that are answered, to be written
-	extra    []byte      // other messages, to be written
+	outbox   outbox
 	away     bool
 	late     bool
 	over     bool
@@ -82,10 +78,10 @@ type timer struct {
 
 func newStream(config *Config, w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant, peer bool) *stream {
 	s := &stream{
-		config: config, ctx: r.Context(), sale: sale, control: http.NewResponseController(w), out: w,
+		config: config, ctx: r.Context(), sale: sale, control: http.NewResponseController(w),
 		peer: peer, grant: grant, gone: make(chan struct{}), requests: requests{open: make(map[uint64]*inflight)},
 	}
-	s.news.L, s.room.L = &s.mu, &s.mu
+	s.outbox.news.L, s.room.L = &s.mu, &s.mu
 	return s
 }
 
@@ -118,7 +114,7 @@ func (stream *stream) end(broken error) {
 			_ = stream.control.SetWriteDeadline(past)
 		}
 	}
-	stream.news.Signal()
+	stream.outbox.news.Signal()
 	stream.room.Broadcast()
 	stream.mu.Unlock()
 	for _, cancel := range cancels {
@@ -144,8 +140,7 @@ func (stream *stream) goAway() {
 		return
 	}
 	stream.away = true
-	stream.extra = streampb.Append(stream.extra, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
-	stream.news.Signal()
+	stream.outbox.sendLocked(&streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
 	time.AfterFunc(min(awayGrace, stream.config.DrainTimeout/2), func() {
 		stream.mu.Lock()
 		defer stream.mu.Unlock()
@@ -212,8 +207,7 @@ func (stream *stream) checkTokenLocked(now time.Duration) {
 	grant := stream.grant.Renewed()
 	if missing := grant.May(access.AllRights); missing != nil && !stream.over && !stream.late {
 		stream.late = true
-		stream.extra = appendProblem(stream.extra, 0, missing)
-		stream.news.Signal()
+		stream.refuseLocked(0, missing)
 		_ = stream.control.SetReadDeadline(past)
 	}
 }
@@ -232,9 +226,9 @@ func (stream *stream) receive(body io.Reader, take func(message []byte) bool) er
 			}
 			continue
 		case errors.Is(err, streampb.ErrTooLong):
-			stream.sendProblem(0, wire.BadRequest(http.StatusRequestEntityTooLarge, err.Error()))
+			stream.refuse(0, wire.BadRequest(http.StatusRequestEntityTooLarge, err.Error()))
 		case errors.Is(err, streampb.ErrNoLength):
-			stream.sendProblem(0, wire.Malformed("%v", err))
+			stream.refuse(0, wire.Malformed("%v", err))
 		case err != io.EOF && !stream.hasLeft(err):
 			return err
 		}
@@ -249,20 +243,26 @@ func (stream *stream) hasLeft(err error) bool {
 	return stream.late && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// sendProblem sends a problem of a request, or with id 0 of the stream.
-func (stream *stream) sendProblem(id uint64, p *wire.Problem) {
+// refuse sends a problem of a request, or with id 0 of the stream.
+func (stream *stream) refuse(id uint64, p *wire.Problem) {
 	stream.awaitRoom() // the client may send faults and read nothing
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
-	stream.extra = appendProblem(stream.extra, id, p)
-	stream.news.Signal()
+	stream.refuseLocked(id, p)
+}
+
+// refuseLocked is refuse without a wait. All problems are sent here.
+func (stream *stream) refuseLocked(id uint64, p *wire.Problem) {
+	stream.outbox.sendLocked(&streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
+		Status: uint32(p.Status), Title: p.Title, Detail: p.Detail, Outcome: string(p.Outcome),
+	}}})
 }
 
 // awaitRoom waits while too much waits to be sent.
 func (stream *stream) awaitRoom() {
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
-	for len(stream.extra) > maxUnsent && stream.broken == nil {
+	for len(stream.outbox.messages) > maxUnsent && stream.broken == nil {
 		stream.room.Wait()
 	}
 }

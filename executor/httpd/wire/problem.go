@@ -26,8 +26,20 @@ type Problem struct {
 	api.Problem
 	RetryAfter time.Duration
 	Scope      string // the right that the token lacks
+	Allow      string // the methods of the path, if the request has another
 
-	claims []byte // a JSON array, in place of Claims; nil: left out
+	claims  []byte // a JSON array, in place of Claims; nil: left out
+	encoded []byte // the document; nil: Append encodes it
+}
+
+// Handler answers a request and returns nil, or writes no response and returns why it refuses the request.
+type Handler func(http.ResponseWriter, *http.Request) *Problem
+
+// ServeHTTP makes Handler an http.Handler. All refusals are written here.
+func (handler Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if problem := handler(w, r); problem != nil {
+		problem.write(w, r)
+	}
 }
 
 // NewProblem returns the problem of a request that concerns no claim. Its title is that of the status.
@@ -86,20 +98,25 @@ func (problem *Problem) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Write writes the problem as a response.
-func (problem *Problem) Write(w http.ResponseWriter) {
+// write writes the problem as the response to a request.
+func (problem *Problem) write(w http.ResponseWriter, r *http.Request) {
 	RecordOutcome(w, problem.Outcome)
-	write(w, problem.Status, problem.RetryAfter, problem.Append(make([]byte, 0, 512)))
-}
-
-// write writes a problem document as a response, with the header Retry-After unless retryAfter is 0.
-func write(w http.ResponseWriter, status int, retryAfter time.Duration, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = typeProblem
-	if retryAfter > 0 {
-		h["Retry-After"] = retryAfterHeader(retryAfter)
+	if problem.RetryAfter > 0 {
+		h["Retry-After"] = retryAfterHeader(problem.RetryAfter)
 	}
-	w.WriteHeader(status)
+	if problem.Allow != "" {
+		h.Set("Allow", problem.Allow)
+	}
+	if problem.Scope != "" || problem.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", problem.challenge(r))
+	}
+	body := problem.encoded
+	if body == nil {
+		body = problem.Append(make([]byte, 0, 512))
+	}
+	w.WriteHeader(problem.Status)
 	w.Write(body) // an error here means that the client has gone
 }
 
@@ -114,31 +131,23 @@ func retryAfterHeader(d time.Duration) []string {
 	return []string{strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10)}
 }
 
-// document is the row of an outcome and its complete problem document.
-type document struct {
-	row  api.Row
-	body []byte
-}
-
-// outcomeDocuments has the encoded problem document of each outcome. A refusal without other fields is
-// written from it.
-var outcomeDocuments = func() map[api.Outcome]document {
-	m := make(map[api.Outcome]document)
+// outcomeProblems has the problem of each outcome, encoded. They are shared and must not be changed.
+var outcomeProblems = func() map[api.Outcome]*Problem {
+	m := make(map[api.Outcome]*Problem)
 	for _, row := range api.Outcomes() {
-		m[row.Outcome] = document{row, ProblemOf(row.Outcome).Append(nil)}
+		p := ProblemOf(row.Outcome)
+		p.encoded = p.Append(nil)
+		m[row.Outcome] = p
 	}
 	return m
 }()
 
-// WriteOutcome writes the problem of an outcome.
-func WriteOutcome(w http.ResponseWriter, o api.Outcome) { ProblemOf(o).Write(w) }
-
 // NothingHere begins the detail of each answer for a path that does not exist.
 const NothingHere = "There is nothing at this path. "
 
-// WriteNoSuchPath answers 404 for a path that does not exist.
-func WriteNoSuchPath(w http.ResponseWriter) {
-	NewProblem(http.StatusNotFound, NothingHere+"Claims go to /v1/sales/{sale}/claims.").Write(w)
+// NoSuchPath returns the problem of a path that does not exist.
+func NoSuchPath() *Problem {
+	return NewProblem(http.StatusNotFound, NothingHere+"Claims go to /v1/sales/{sale}/claims.")
 }
 
 // Unavailable returns the problem of a request that may be repeated after a time.
@@ -148,19 +157,19 @@ func Unavailable(retryAfter time.Duration, detail string) *Problem {
 	return p
 }
 
-// WriteForbidden answers 403.
-func WriteForbidden(w http.ResponseWriter, detail string) {
-	NewProblem(http.StatusForbidden, detail).Write(w)
-}
+// Forbidden returns the problem of a request that its sender may not send, whatever its token.
+func Forbidden(detail string) *Problem { return NewProblem(http.StatusForbidden, detail) }
 
-// WriteRefusal writes an answer other than an accepted claim, a claim that was settled as requested, or
-// what a query is about.
-func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Answer) {
-	whole, known := outcomeDocuments[a.Outcome]
-	about := a.Claim.User != "" // a claim that was accepted
-	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached && !about && !a.RefundDue {
-		write(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
-		return
+// Refusal returns the problem of an answer other than an accepted claim, a claim that was settled as
+// requested, or what a query is about. It must not be changed.
+func Refusal(sale string, now clock.Clock, a *executor.Answer) *Problem {
+	row, about := a.Outcome.Row(), a.Claim.User != "" // about a claim that was accepted
+	if p := outcomeProblems[a.Outcome]; p != nil && !row.Timed && a.Message == "" && a.Outcome != api.LimitReached && !about && !a.RefundDue {
+		if a.RetryAfter > p.RetryAfter {
+			p = new(*p)
+			p.RetryAfter = a.RetryAfter
+		}
+		return p
 	}
 	p := ProblemOf(a.Outcome)
 	p.RetryAfter, p.Detail = max(a.RetryAfter, p.RetryAfter), cmp.Or(a.Message, p.Detail)
@@ -171,10 +180,10 @@ func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *execut
 	case about:
 		p.claims = appendClaims(nil, sale, []executor.Claim{a.Claim})
 	}
-	if a.Outcome.Row().Timed { // the clocks of buyers differ
+	if row.Timed { // the clocks of buyers differ
 		p.ServerTime, p.OpensAt = now().Wall, a.OpensAt
 	}
-	p.Write(w)
+	return p
 }
 
 // SetNotSettledMessage sets the message of the answer to a settlement that was not carried out, unless it
@@ -185,15 +194,14 @@ func SetNotSettledMessage(a *executor.Answer) {
 	}
 }
 
-// SetChallenge sets the header WWW-Authenticate of a response to a request that lacks a right, as RFC 6750
+// challenge returns the header WWW-Authenticate of a response to a request that lacks a right, as RFC 6750
 // describes it.
-func (problem *Problem) SetChallenge(h http.Header, r *http.Request) {
-	says := "Bearer"
+func (problem *Problem) challenge(r *http.Request) string {
 	switch {
 	case problem.Scope != "":
-		says = `Bearer error="insufficient_scope", scope="` + problem.Scope + `"`
+		return `Bearer error="insufficient_scope", scope="` + problem.Scope + `"`
 	case r.Header.Get("Authorization") != "":
-		says = `Bearer error="invalid_token"`
+		return `Bearer error="invalid_token"`
 	}
-	h.Set("WWW-Authenticate", says)
+	return "Bearer"
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/rand"
 	"log/slog"
 	"net/http"
@@ -67,9 +68,9 @@ func (recorder *Recorder) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (recorder *Recorder) Unwrap() http.ResponseWriter { return recorder.ResponseWriter }
 
-// RecordOutcome records the outcome of a request, if w is a Recorder.
+// RecordOutcome records the outcome of a request, if w is a Recorder and has none yet.
 func RecordOutcome(w http.ResponseWriter, outcome api.Outcome) {
 	if o, ok := w.(*Recorder); ok {
-		o.Outcome = outcome
+		o.Outcome = cmp.Or(o.Outcome, outcome)
 	}
 }
