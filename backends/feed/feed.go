@@ -93,29 +93,49 @@ type Reader struct {
 	sale   saleLog
 	shards []*shardLog // nil until the run is known
 
-	// Rounds of calls.
-	due     time.Duration // monotonic: time of the next step
-	under   int           // calls under way
-	round   int           // number of steps
-	turn    int           // first shard to read in the next round
-	broken  error         // error of a call in this round
-	failed  error         // error of the last round; nil: it succeeded
-	tries   int           // failed rounds in a row
-	lacking int           // rounds in a row in which a log lacked an expected entry
-	lacked  int           // the latest of those rounds
+	round      round
+	turn       int    // first shard to read in the next round
+	generation uint64 // newest generation in the shards; the sale's own log must be read up to it first
 
-	// What is read but not yet in a batch.
-	first      []Event // of the sale's own log, except for those of its end
-	events     []Event
-	slots      int
-	newest     int64         // commit time of the newest commit, in microseconds
-	generation uint64        // newest generation in the shards; the sale's own log must be read up to it first
-	batchAt    time.Duration // monotonic: time of the last batch; 0: none yet
+	unsent  unsent
+	batch   *Batch
+	batchAt time.Duration // monotonic: time of the last batch; 0: none yet
 
-	batch *Batch
-	calls []calls.Call
-	done  bool
-	err   error
+	done bool
+	err  error
+}
+
+// round is the present round of calls to the store, and what is known of the rounds before.
+type round struct {
+	due    time.Duration // monotonic: time of the next step
+	number int           // of steps so far
+	calls  []calls.Call  // to make now
+	under  int           // calls under way
+	broken error         // error of a call in this round
+	failed error         // error of the last round; nil: it succeeded
+	tries  int           // failed rounds in a row
+
+	lacking int // rounds in a row in which a log lacked an expected entry
+	lacked  int // the latest of those rounds
+}
+
+// end ends a round, after all its calls are answered. A failed round delays the next one.
+func (o *round) end(now clock.Now) {
+	o.failed, o.broken = o.broken, nil
+	if o.failed == nil {
+		o.tries = 0
+		return
+	}
+	o.tries++
+	o.due = now.Mono + min(soon<<min(o.tries, 10), lastPause)
+}
+
+// unsent is what was read of the logs and is in no batch yet.
+type unsent struct {
+	first  []Event // of the sale's own log, except for those of its end
+	events []Event
+	slots  int
+	newest int64 // commit time of the newest commit, in microseconds
 }
 
 // New returns a Reader with the configuration c.
@@ -131,7 +151,7 @@ func (r *Reader) Take() *Batch {
 }
 
 // Err returns the error of the last round of calls to the store, or nil if it succeeded.
-func (r *Reader) Err() error { return r.failed }
+func (r *Reader) Err() error { return r.round.failed }
 
 // ExportDigest returns the SHA-256 of the export that destroy wrote, or nil if the sale is not
 // sealed.
@@ -142,7 +162,7 @@ func (r *Reader) end(now clock.Now, err error) {
 	if r.done {
 		return
 	}
-	if r.slots > 0 && r.generation <= r.sale.fold.Generation() {
+	if r.unsent.slots > 0 && r.generation <= r.sale.fold.Generation() {
 		r.make(now)
 	}
 	if !r.done {
@@ -152,12 +172,12 @@ func (r *Reader) end(now clock.Now, err error) {
 
 // call queues a call to the store.
 func (r *Reader) call(what string, do func(context.Context, ledger.Logs) ledger.Reply, took func(now clock.Now, got ledger.Reply)) {
-	r.under++
-	r.calls = append(r.calls, calls.Call{
+	r.round.under++
+	r.round.calls = append(r.round.calls, calls.Call{
 		Node: calls.Store, What: what, Timeout: callTimeout,
 		Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any { return do(ctx, logs) },
 		Took: func(now clock.Now, made any, err error) {
-			r.under--
+			r.round.under--
 			got, _ := made.(ledger.Reply)
 			switch err = cmp.Or(err, got.Err); {
 			case r.done:
@@ -165,11 +185,11 @@ func (r *Reader) call(what string, do func(context.Context, ledger.Logs) ledger.
 			case errors.Is(err, fs.ErrPermission):
 				r.end(now, err)
 			case err != nil:
-				r.broken = err
+				r.round.broken = err
 			default:
 				took(now, got)
 			}
-			if r.under == 0 && !r.done {
+			if r.round.under == 0 && !r.done {
 				r.endRound(now)
 			}
 		},
@@ -179,14 +199,15 @@ func (r *Reader) call(what string, do func(context.Context, ledger.Logs) ledger.
 // retryMissing schedules another round for an entry that a log should have, since reads may lag. After
 // more than rounds such rounds in a row it ends the Reader with err.
 func (r *Reader) retryMissing(now clock.Now, rounds int, err error) {
-	if r.lacked != r.round {
-		r.lacked, r.lacking = r.round, r.lacking+1
+	o := &r.round
+	if o.lacked != o.number {
+		o.lacked, o.lacking = o.number, o.lacking+1
 	}
-	if r.lacking > rounds {
+	if o.lacking > rounds {
 		r.end(now, err)
 		return
 	}
-	r.due = now.Mono + idle
+	o.due = now.Mono + idle
 }
 
 func (r *Reader) gone() error {
@@ -200,7 +221,7 @@ func (r *Reader) gone() error {
 
 // make makes a batch of the events that are read.
 func (r *Reader) make(now clock.Now) {
-	b := &Batch{Position: Position{UID: r.sale.fold.UID(), Sale: r.sale.place}, TimeUs: r.newest}
+	b := &Batch{Position: Position{UID: r.sale.fold.UID(), Sale: r.sale.place}, TimeUs: r.unsent.newest}
 	b.Ended = r.sale.over && len(r.sale.queue) == 0
 	resolved := Resolved{Logs: []End{{Log: r.sale.fold.Log(), Place: r.sale.place}}, Ended: b.Ended}
 	slots := r.sale.place.Slots
@@ -211,17 +232,17 @@ func (r *Reader) make(now clock.Now) {
 		resolved.Logs = append(resolved.Logs, End{s.tail.Log(), s.maker.number(), place})
 	}
 	resolved.Position, resolved.Through = b.Position.String(), ledger.FormatTime(r.through())
-	b.Events = append(append(r.first, r.events...), Event{
+	b.Events = append(append(r.unsent.first, r.unsent.events...), Event{
 		SpecVersion: "1.0", Type: TypeResolved, Source: r.source, ID: resolved.Position, Time: now.Wall.UTC().Format(time.RFC3339Nano),
 		Sequence: fmt.Sprintf("%015d", slots), PartitionKey: "resolved", ContentType: "application/json", Data: &resolved,
 	})
-	r.first, r.events, r.slots, r.newest, r.batchAt, r.batch = nil, nil, 0, 0, max(now.Mono, 1), b
-	r.due = now.Mono + soon
+	r.unsent, r.batchAt, r.batch = unsent{}, max(now.Mono, 1), b
+	r.round.due = now.Mono + soon
 	switch {
 	case b.Ended:
 		r.end(now, nil)
 	case !r.sale.read || r.behind():
-		r.due = now.Mono
+		r.round.due = now.Mono
 	}
 }
 
@@ -246,19 +267,20 @@ func (r *Reader) through() int64 {
 // before another input. Call it after every input. When done is true, Take returns at most one more
 // batch. err is nil if the sale ended, or the reason why the feed cannot continue.
 func (r *Reader) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
-	for !r.done && r.under == 0 && r.batch == nil && now.Mono >= r.due {
+	o := &r.round
+	for !r.done && o.under == 0 && r.batch == nil && now.Mono >= o.due {
 		r.step(now)
 	}
-	made, r.calls = r.calls, nil
-	if r.under > 0 || r.batch != nil || r.done {
+	made, o.calls = o.calls, nil
+	if o.under > 0 || r.batch != nil || r.done {
 		return made, 0, r.done, r.err
 	}
-	return made, r.due, false, nil
+	return made, o.due, false, nil
 }
 
 // step starts the next round: it queues calls or enters the next stage.
 func (r *Reader) step(now clock.Now) {
-	r.round++
+	r.round.number++
 	r.endShards()
 	switch {
 	case !r.sale.read:
@@ -276,13 +298,7 @@ func (r *Reader) step(now clock.Now) {
 
 // endRound ends a round, after all its calls are answered.
 func (r *Reader) endRound(now clock.Now) {
-	r.failed, r.broken = r.broken, nil
-	if r.failed == nil {
-		r.tries = 0
-	} else {
-		r.tries++
-		r.due = now.Mono + min(soon<<min(r.tries, 10), lastPause)
-	}
+	r.round.end(now)
 	if r.shards == nil || !r.placed() {
 		return
 	}
@@ -290,13 +306,14 @@ func (r *Reader) endRound(now clock.Now) {
 		r.sale.read = false
 		return
 	}
-	if r.failed == nil {
+	ok := r.round.failed == nil
+	if ok {
 		r.addSaleEvents()
 	}
 	switch {
-	case r.slots > 0, r.failed == nil && (r.batchAt == 0 || now.Mono-r.batchAt >= still):
+	case r.unsent.slots > 0, ok && (r.batchAt == 0 || now.Mono-r.batchAt >= still):
 		r.make(now)
-	case r.failed == nil && r.sale.read && !r.behind():
-		r.due = now.Mono + idle
+	case ok && r.sale.read && !r.behind():
+		r.round.due = now.Mono + idle
 	}
 }

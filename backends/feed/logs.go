@@ -128,7 +128,7 @@ func (r *Reader) open(now clock.Now) {
 		r.end(now, fmt.Errorf("%w: it has %d shards, but sale %s has %d", ErrForeign, len(from.Shards), r.cfg.Sale, s.fold.Shards()))
 		return
 	}
-	r.lacking = 0
+	r.round.lacking = 0
 	uid, shards := s.fold.UID(), s.fold.Shards()
 	r.source = "/v1/sales/" + r.cfg.Sale + "/" + uid
 	s.maker = eventMaker{source: r.source, shard: -1, commits: r.cfg.Commits}
@@ -137,7 +137,7 @@ func (r *Reader) open(now clock.Now) {
 		r.end(now, err)
 		return
 	}
-	of := eventMaker{source: r.source, commits: r.cfg.Commits, out: &r.events}
+	of := eventMaker{source: r.source, commits: r.cfg.Commits, out: &r.unsent.events}
 	if red != nil {
 		of.amounts, of.currency = red.Deal().Text, red.Currency
 	}
@@ -242,7 +242,7 @@ func (r *Reader) found(now clock.Now, s *shardLog, got ledger.Reply) {
 		r.end(now, fmt.Errorf("%w: slot %d of log %s has changed", ErrForeign, s.from.Slots-1, s.tail.Log()))
 		return
 	}
-	s.placed, s.behind, r.lacking = true, true, 0
+	s.placed, s.behind, r.round.lacking = true, true, 0
 }
 
 // missing handles the disappearance of a shard's log. The log of a destroyed sale is deleted. That of a
@@ -284,7 +284,7 @@ func (r *Reader) heads() {
 				return
 			}
 		}
-		r.lacking = 0
+		r.round.lacking = 0
 	})
 }
 
@@ -368,8 +368,8 @@ func (r *Reader) take(s *shardLog, entry []byte) error {
 }
 
 func (r *Reader) took(c *pb.Commit) {
-	r.slots++
-	r.newest, r.lacking = max(r.newest, c.GetTimeUs()), 0
+	r.unsent.slots++
+	r.unsent.newest, r.round.lacking = max(r.unsent.newest, c.GetTimeUs()), 0
 }
 
 // addSaleEvents adds the events of the sale's own log. The end of the sale waits until the events of all
@@ -377,10 +377,10 @@ func (r *Reader) took(c *pb.Commit) {
 func (r *Reader) addSaleEvents() {
 	s := &r.sale
 	for len(s.queue) > 0 {
-		next, entry, to := s.queue[0], s.queue[0].entry, &r.first
+		next, entry, to := s.queue[0], s.queue[0].entry, &r.unsent.first
 		for _, op := range next.commit.GetOps() {
 			if op.GetSealed() != nil || op.GetDestroyed() != nil {
-				if to = &r.events; !r.sealed() {
+				if to = &r.unsent.events; !r.sealed() {
 					return
 				}
 			}

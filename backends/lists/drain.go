@@ -56,18 +56,33 @@ func (m *Machine) addInOrder(now clock.Now, within time.Duration) {
 }
 
 // add adds the grabs of the entry behind after.
-func (m *Machine) add(now clock.Now, id string, grabs []ledger.Grab, within time.Duration) {
-	if len(m.grabs) == m.offered {
-		m.drainAt = now.Mono + within
+func (p *streamProgress) add(now clock.Now, id string, grabs []ledger.Grab, within time.Duration) {
+	if len(p.grabs) == p.offered {
+		p.drainAt = now.Mono + within
 	}
-	m.ScheduleDrain(now, within)
-	m.grabs, m.after = append(m.grabs, grabs...), id
-	m.ends = append(m.ends, entryEnd{id, len(grabs)})
+	p.ScheduleDrain(now, within)
+	p.grabs, p.after = append(p.grabs, grabs...), id
+	p.ends = append(p.ends, entryEnd{id, len(grabs)})
+}
+
+// takeLogged removes and returns the grabs of the draft, which the log has now.
+func (p *streamProgress) takeLogged() []ledger.Grab {
+	logged := p.grabs[:p.offered:p.offered]
+	p.grabs, p.offered = p.grabs[p.offered:], 0
+	for left := len(logged); left > 0; {
+		end := &p.ends[0]
+		n := min(left, end.left)
+		end.left, left = end.left-n, left-n
+		if end.left == 0 {
+			p.drained, p.ends = end.id, p.ends[1:]
+		}
+	}
+	return logged
 }
 
 // ScheduleDrain makes the grabs that the log lacks due within a duration.
-func (m *Machine) ScheduleDrain(now clock.Now, within time.Duration) {
-	m.drainAt = min(m.drainAt, now.Mono+within)
+func (p *streamProgress) ScheduleDrain(now clock.Now, within time.Duration) {
+	p.drainAt = min(p.drainAt, now.Mono+within)
 }
 
 // Unanswered records that a grab under a fill got no reply: the stream may have its entry.
@@ -86,4 +101,4 @@ func (m *Machine) nextDrain(now clock.Now) time.Duration {
 }
 
 // logged reports whether the log has all entries of the stream that the machine knows.
-func (m *Machine) logged() bool { return len(m.grabs) == 0 && len(m.early) == 0 }
+func (p *streamProgress) logged() bool { return len(p.grabs) == 0 && len(p.early) == 0 }

@@ -234,16 +234,7 @@ func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 	if m.adds {
 		m.slot++
 	}
-	logged := m.grabs[:m.offered:m.offered]
-	m.grabs, m.offered = m.grabs[m.offered:], 0
-	for left := len(logged); left > 0; {
-		end := &m.ends[0]
-		n := min(left, end.left)
-		end.left, left = end.left-n, left-n
-		if end.left == 0 {
-			m.drained, m.ends = end.id, m.ends[1:]
-		}
-	}
+	logged := m.takeLogged()
 	m.Voids, m.void = m.Voids+uint64(m.refused), m.void || m.refused > 0
 	m.finishReading()
 	return logged
@@ -419,7 +410,8 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		if firstOf(&m.puts[0], int64(m.sizes.Move)); len(m.puts[0]) == 0 {
 			m.puts = m.puts[1:]
 		}
-		m.empty, m.moved, m.dry, m.unproved = false, now.Mono, false, false
+		m.empty = false
+		m.recordMove(now)
 	}
 }
 
@@ -435,7 +427,7 @@ func (m *Machine) took(now clock.Now, units ledger.Units) {
 		m.take = 0
 	}
 	m.take, m.empty = max(m.take, 0), len(m.taken) == 0
-	m.moved, m.dry, m.unproved = now.Mono, false, false
+	m.recordMove(now)
 }
 
 // read adds entries of the stream that a ReadCall has returned.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 )
 
@@ -18,6 +19,11 @@ type unitMoves struct {
 	proved   bool           // that read found nothing: units that the log has available are lost
 	empty    bool           // the last take found none, and none came since
 	puts     []ledger.Units // units that the log has received and the list lacks
+}
+
+// recordMove records that units have entered or left the list: calls that found it empty before prove nothing.
+func (u *unitMoves) recordMove(now clock.Now) {
+	u.moved, u.dry, u.unproved = now.Mono, false, false
 }
 
 // Dry records that a grab found the list empty. fill is the fill under which the node was called, and begun
@@ -47,7 +53,7 @@ func (m *Machine) Taken() ledger.Units {
 }
 
 // Empty reports whether the last Take found no units, and none came since.
-func (m *Machine) Empty() bool { return m.empty }
+func (u *unitMoves) Empty() bool { return u.empty }
 
 // Gave records that the log has the transfer of the units that Taken has returned. The other units taken are put
 // back.
@@ -73,7 +79,7 @@ func (m *Machine) Receive(units ledger.Units) {
 }
 
 // Receiving reports whether the list lacks units received.
-func (m *Machine) Receiving() bool { return len(m.puts) > 0 }
+func (u *unitMoves) Receiving() bool { return len(u.puts) > 0 }
 
 // firstOf removes the n lowest units from a set, and returns them.
 func firstOf(u *ledger.Units, n int64) (first ledger.Units) {

@@ -132,6 +132,6 @@ func (g *Batcher) rebuildStuck(now clock.Now) time.Duration {
 const StuckCheckEvery = time.Second
 
 // hasRepeats reports whether a request waits whose user may have a grab from an earlier call.
-func (q *queue) hasRepeats() bool { return slices.ContainsFunc(q.tickets, isRepeat) }
-
-func isRepeat(t *request.Ticket) bool { return t.SentToList }
+func (q *queue) hasRepeats() bool {
+	return slices.ContainsFunc(q.tickets, func(t *request.Ticket) bool { return t.SentToList })
+}

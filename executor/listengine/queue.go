@@ -113,14 +113,22 @@ func (q *queue) ApplyEffects(now clock.Now, e shard.ListEffects) {
 	q.wakeWaiters()
 }
 
-// answerQueued answers all queued requests with what answer returns for each.
+// answerQueued answers the queued requests with what answer returns for each. Those for which it returns no
+// outcome wait on.
 func (q *queue) answerQueued(answer func(*request.Ticket) request.Answer) {
-	waited := slices.DeleteFunc(q.tickets, func(t *request.Ticket) bool { return !t.SentToList && !t.Take() })
-	q.tickets = nil
-	for _, t := range waited {
-		t.Answer = t.ForRequester(answer(t))
-	}
-	q.conclude(waited)
+	var answered []*request.Ticket
+	q.tickets = slices.DeleteFunc(q.tickets, func(t *request.Ticket) bool {
+		if !t.SentToList && !t.Take() {
+			return true // it was withdrawn
+		}
+		a := answer(t)
+		if a.Outcome != "" {
+			t.Answer = t.ForRequester(a)
+			answered = append(answered, t)
+		}
+		return a.Outcome != ""
+	})
+	q.conclude(answered)
 }
 
 // refuse answers all queued requests of a shard. A request with an earlier call that got no reply may
@@ -216,10 +224,12 @@ func (q *queue) refuseBlocked(now clock.Now) {
 	case !q.shard.May(now): // its clock may be the reason
 		q.refuse(request.Refusal(api.NoQuorum))
 	case q.backlog.full():
-		sent := slices.DeleteFunc(slices.Clone(q.tickets), func(t *request.Ticket) bool { return !t.SentToList })
-		q.tickets = slices.DeleteFunc(q.tickets, isRepeat)
-		q.refuse(request.Refusal(api.Overloaded))
-		q.tickets = sent
+		q.answerQueued(func(t *request.Ticket) request.Answer {
+			if t.SentToList {
+				return request.Answer{}
+			}
+			return q.recallOr(t, request.Refusal(api.Overloaded))
+		})
 	}
 }
 

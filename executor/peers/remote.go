@@ -177,7 +177,7 @@ func (r *Remote) OfferFirst(now clock.Now, ts []*request.Ticket) {
 		}
 		r.insert(ts...)
 		if r.closed != nil {
-			return r.refuseAll(*r.closed)
+			return r.refuseLate(now)
 		}
 		return r.sendQueued(now)
 	})
@@ -406,35 +406,40 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 	return wake
 }
 
-// refuseLate refuses the requests that have waited for OwnerTimeout. mu is held.
+// refuseLate refuses the requests that have waited for OwnerTimeout, or all that wait once the Remote is
+// closed. mu is held.
 func (r *Remote) refuseLate(now clock.Now) (completed []*request.Ticket) {
-	late := func(t *request.Ticket) bool { return now.Mono >= t.WaitsSince+OwnerTimeout }
+	late := func(t *request.Ticket) bool { return r.closed != nil || now.Mono >= t.WaitsSince+OwnerTimeout }
 	r.sent = slices.DeleteFunc(r.sent, func(t *request.Ticket) bool {
 		if t.Query == nil || !late(t) {
 			return false
 		}
 		t.PutBack()
-		return r.refuse(t, r.cfg.Refusal(), &completed)
+		return r.refuse(t, &completed)
 	})
 	r.queue = slices.DeleteFunc(r.queue, func(t *request.Ticket) bool {
-		return late(t) && r.refuse(t, r.cfg.Refusal(), &completed)
+		return late(t) && r.refuse(t, &completed)
 	})
 	return completed
 }
 
 // refuse answers a ticket that is not sent again, and appends it to completed. A ticket that was cancelled or
 // withdrawn gets no answer. refuse returns true in any case, for slices.DeleteFunc. mu is held.
-func (r *Remote) refuse(t *request.Ticket, why request.Answer, completed *[]*request.Ticket) bool {
+func (r *Remote) refuse(t *request.Ticket, completed *[]*request.Ticket) bool {
+	a := request.Undecided
 	switch {
 	case t.Cancelled:
 		r.drop(t)
 		return true
 	case t.MaybeDecided:
-		why = request.Undecided
 	case !t.Take():
 		return true // it was withdrawn
+	case r.closed != nil:
+		a = *r.closed
+	default:
+		a = r.cfg.Refusal()
 	}
-	r.answer(t, why)
+	r.answer(t, a)
 	*completed = append(*completed, t)
 	return true
 }
@@ -444,7 +449,7 @@ func (r *Remote) Close(why request.Answer) {
 	r.update(func() []*request.Ticket {
 		r.closed = &why
 		r.takeBack(clock.Now{})
-		return r.refuseAll(why)
+		return r.refuseLate(clock.Now{})
 	})
 }
 
@@ -457,13 +462,4 @@ func (r *Remote) drop(t *request.Ticket) {
 		r.AddDoubt(t)
 	}
 	r.Underway.Leave(t)
-}
-
-// refuseAll refuses all waiting requests. mu is held.
-func (r *Remote) refuseAll(why request.Answer) (completed []*request.Ticket) {
-	for _, t := range r.queue {
-		r.refuse(t, why, &completed)
-	}
-	r.queue = nil
-	return completed
 }

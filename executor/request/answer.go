@@ -57,6 +57,11 @@ var Undecided = Answer{Outcome: api.Unknown, RetryAfter: time.Second}
 // Refusal returns a refusal that every other process would give too.
 func Refusal(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
 
+// Elsewhere returns a refusal of a request that another process may accept.
+func Elsewhere(why api.Outcome) Answer {
+	return Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
+}
+
 // Undecide replaces a refusal by unknown. It keeps Elsewhere, so that a peer forwards the request to
 // the process that may decide it.
 func (a *Answer) Undecide() {

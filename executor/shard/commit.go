@@ -16,7 +16,7 @@ import (
 // no commit. Without rights to append it refuses all undecided requests.
 func (q *sequencer) beginCommit(now clock.Now) {
 	if !q.rights.Valid(now) {
-		q.refuseAll()
+		q.requests.refuseAll(request.Refusal(api.NoQuorum))
 		return
 	}
 	timeUs := now.Wall.UnixMicro()

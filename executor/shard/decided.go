@@ -105,6 +105,14 @@ func withFinalState(s *ledger.State, c request.Claim) request.Claim {
 	return c
 }
 
+// noUnits returns the answer to a request when no shard has units.
+func (b *SaleTotals) noUnits(now clock.Now) request.Answer {
+	if b.AllSold(now) {
+		return request.Answer{Outcome: api.SoldOut}
+	}
+	return request.Answer{Outcome: api.NoneNow, RetryAfter: max(b.release().Sub(now.Wall), time.Second)}
+}
+
 // overLimit returns the answer to a user who may have no more claims. It lists the user's newest claims,
 // at most api.MaxListed, which have at most api.MaxQuantity units together or are one.
 func overLimit(shard int, s *ledger.State, user string) request.Answer {

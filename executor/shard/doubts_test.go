@@ -149,7 +149,7 @@ func TestDecidedAgain(t *testing.T) {
 // TestTriedElsewhere refuses requests without a look on which another process may have
 // decided: what that has accepted is not denied, whether this one knows it by now or not.
 func TestTriedElsewhere(t *testing.T) {
-	noQuorum, elsewhere := request.Refusal(api.NoQuorum), refuseElsewhere(api.NoQuorum)
+	noQuorum, elsewhere := request.Refusal(api.NoQuorum), request.Elsewhere(api.NoQuorum)
 	for name, test := range map[string]struct {
 		user    string
 		surely  bool // the log is read behind all that the other has sent there

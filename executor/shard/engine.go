@@ -26,11 +26,11 @@ func (q *sequencer) decide(now clock.Now, d *ledger.Draft) error {
 	if err := q.transfers.draftIns(d); err != nil {
 		return err
 	}
-	q.expire(d)
+	expire(q.state, d)
 	q.draftAwards(d)
 	q.requests.decide(func(t *request.Ticket) decision { return q.decideOne(now, d, t, false) })
 	if q.totals.AllSold(now) {
-		q.refuseShort(now, func(*request.Ticket) bool { return false }) // all of them, so that no user gets sold_out while an earlier request of the user waits
+		q.refuseShort(now) // all of them, so that no user gets sold_out while an earlier request of the user waits
 	}
 	var failed error
 	q.transfers.draftOuts(func(w Message) (t ledger.Transfer, later bool) {
@@ -55,7 +55,7 @@ func (q *sequencer) endWaiting(now clock.Now, d *ledger.Draft) {
 			return
 		}
 	}
-	q.refuseUnserved(now)
+	q.refuseShort(now)
 }
 
 // partial reports whether a claim that is short may get a part.
@@ -64,7 +64,7 @@ func (q *sequencer) partial() bool { return q.state.Settings().GetPartial() }
 // decideOne decides one request. last means that there are no units to wait for.
 func (q *sequencer) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket, last bool) decision {
 	if t.Settle != nil {
-		return q.settle(d, t)
+		return settle(q.shard, d, t)
 	}
 	if q.partial() && !last && q.requests.earlierShort && !t.Chooses() {
 		t.Want = 0 // earlier requests get what is here if no other shard has units
@@ -98,7 +98,7 @@ func (q *sequencer) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket,
 		if within && (!t.Chooses() || q.transfers.mayFind(t)) {
 			return short
 		}
-		t.Answer = q.noUnits(now)
+		t.Answer = q.totals.noUnits(now)
 		if within && t.Chooses() {
 			t.Answer = notFound(t)
 		}
@@ -130,34 +130,23 @@ func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 	q.transfers.updateShort(now)
 }
 
-// refuseShort answers the requests that wait for units, except those for which stays returns true: there
-// are no units.
-func (q *sequencer) refuseShort(now clock.Now, stays func(*request.Ticket) bool) {
+// refuseShort answers the requests that wait for units: there are none. Unless all is sold, those stay that
+// still wait for replies of other shards, and units are requested again for them.
+func (q *sequencer) refuseShort(now clock.Now) {
 	q.requests.refuse(0, len(q.requests.short()), func(t *request.Ticket) request.Answer {
-		if stays(t) {
+		switch answer := q.totals.noUnits(now); {
+		case answer.Outcome == api.SoldOut:
+			return answer
+		case q.transfers.awaitsReply(t):
 			return request.Answer{}
+		case t.Chooses():
+			return notFound(t)
+		default:
+			return answer
 		}
-		if a := q.noUnits(now); a.Outcome == api.SoldOut || !t.Chooses() {
-			return a
-		}
-		return notFound(t)
 	})
 	q.transfers.clearDenials()
-}
-
-// refuseUnserved answers the requests that wait for units, except those that still wait for replies of
-// other shards. Units are requested again for the latter.
-func (q *sequencer) refuseUnserved(now clock.Now) {
-	q.refuseShort(now, q.transfers.awaitsReply)
 	if slices.ContainsFunc(q.requests.short(), func(t *request.Ticket) bool { return !t.Chooses() }) {
 		q.requests.retryAll()
 	}
-}
-
-// noUnits returns the answer to a request when no shard has units.
-func (q *sequencer) noUnits(now clock.Now) request.Answer {
-	if q.totals.AllSold(now) {
-		return request.Answer{Outcome: api.SoldOut}
-	}
-	return request.Answer{Outcome: api.NoneNow, RetryAfter: max(q.totals.release().Sub(now.Wall), time.Second)}
 }

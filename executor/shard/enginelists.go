@@ -124,7 +124,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		}
 	}
 	if !e.open() {
-		q.requests.refuseAll(func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) })
+		q.requests.refuse(0, len(q.requests.waiting), func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) })
 		q.transfers.scheduleResend(now)
 		return nil
 	}
@@ -140,7 +140,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		q.transfers.scheduleResend(now)
 		return nil
 	}
-	q.seekUnits(now, 0, q.refuseUnserved) // their calls found the list empty, whatever the log has
+	q.seekUnits(now, 0, q.refuseShort) // their calls found the list empty, whatever the log has
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (e *listEngine) refusalFor(t *request.Ticket, now clock.Now) request.Answer
 	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro(), ledger.Demand{}); ok {
 		return answerOf(q.shard, q.state, t.User, v, now)
 	}
-	return q.noUnits(now)
+	return q.totals.noUnits(now)
 }
 
 // loggedAnswer returns the answer to a request that got a unit of the node: the node's, if the log has the claim, or

@@ -41,14 +41,10 @@ type (
 
 // answer returns the answer to the undecided requests.
 func (h Halt) answer() request.Answer {
-	a := request.Refusal(h.Refusal)
-	a.Elsewhere = h.Elsewhere
-	return a
-}
-
-// refuseElsewhere returns a refusal of a request that another process may accept.
-func refuseElsewhere(why api.Outcome) request.Answer {
-	return request.Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
+	if h.Elsewhere {
+		return request.Elsewhere(h.Refusal)
+	}
+	return request.Refusal(h.Refusal)
 }
 
 func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }

@@ -66,9 +66,9 @@ func (r *requests) refuse(from, to int, why func(*request.Ticket) request.Answer
 	r.waiting = slices.Delete(r.waiting, from+len(stay), to)
 }
 
-// refuseAll answers all undecided requests with what why returns for each.
-func (r *requests) refuseAll(why func(*request.Ticket) request.Answer) {
-	r.refuse(0, len(r.waiting), why)
+// refuseAll answers all undecided requests with a.
+func (r *requests) refuseAll(a request.Answer) {
+	r.refuse(0, len(r.waiting), func(*request.Ticket) request.Answer { return a })
 }
 
 // waitForUnits reports whether awards, or requests that do not choose their units, wait for units.

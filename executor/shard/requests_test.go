@@ -91,7 +91,7 @@ func TestRequests(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		r, all := begin()
 		all[5].Withdraw()
-		r.refuseAll(func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.Standby} })
+		r.refuseAll(request.Answer{Outcome: api.Standby})
 		r.holds(t, "", "", "b:sold c:sold d:sold", "a:standby f:standby")
 		if all[0].Withdraw() {
 			t.Error("a request that has its answer can be withdrawn")

@@ -221,7 +221,7 @@ func (q *sequencer) stop(why error, refusal request.Answer) {
 		return
 	}
 	q.mode, q.why, q.refusal = stopping, why, refusal
-	q.requests.refuseAll(func(*request.Ticket) request.Answer { return refusal })
+	q.requests.refuseAll(refusal)
 	q.transfers.stop() // later ticks have no effect
 	if q.sent == nil {
 		q.mode = stopped
@@ -235,7 +235,7 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 	case ledger.Nothing:
 		switch {
 		case q.appendingFor(now) > GiveUpAfter:
-			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastError()), refuseElsewhere(api.NoQuorum))
+			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastError()), request.Elsewhere(api.NoQuorum))
 		case q.mode == stopping && q.stalled(now):
 			q.abandon(q.why, q.refusal) // the shard stops in any case
 		}
@@ -307,7 +307,7 @@ func (q *sequencer) slotTaken(now clock.Now) {
 	case q.state.Sealed():
 		q.abandon(errSealed, request.Refusal(api.Closed))
 	case q.mode != takingOver && !q.state.IsOwner(q.me):
-		q.abandon(ErrOtherOwner, refuseElsewhere(api.Standby))
+		q.abandon(ErrOtherOwner, request.Elsewhere(api.Standby))
 	default:
 		q.undoBatch()
 		q.updateTotals()
@@ -375,17 +375,12 @@ func (q *sequencer) next(now clock.Now) Effects {
 // log that cannot be read further.
 func (q *sequencer) awaitLog(now clock.Now) {
 	if !q.rights.Valid(now) {
-		q.refuseAll()
+		q.requests.refuseAll(request.Refusal(api.NoQuorum))
 	}
 	switch slot := q.state.Next(); {
 	case slot != q.progressSlot || q.progressAt == clock.Now{}:
 		q.progressSlot, q.progressAt = slot, now
 	case now.Since(q.progressAt) > GiveUpAfter:
-		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastError()), refuseElsewhere(api.NoQuorum))
+		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastError()), request.Elsewhere(api.NoQuorum))
 	}
-}
-
-// refuseAll refuses all undecided requests, while this process may not append.
-func (q *sequencer) refuseAll() {
-	q.requests.refuseAll(func(*request.Ticket) request.Answer { return request.Refusal(api.NoQuorum) })
 }

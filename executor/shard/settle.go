@@ -17,8 +17,8 @@ const expireAtOnce = 8192
 
 // expire ends the holds whose release has come. More of them than fit into a commit wait
 // for the next.
-func (q *sequencer) expire(d *ledger.Draft) {
-	for _, hold := range q.state.Due(d.TimeUs(), expireAtOnce) {
+func expire(s *ledger.State, d *ledger.Draft) {
+	for _, hold := range s.Due(d.TimeUs(), expireAtOnce) {
 		if d.Expire(hold).Kind == ledger.SettleFull {
 			return
 		}
@@ -31,8 +31,8 @@ func nextReleaseTime(s *ledger.State) time.Time {
 	return ledger.Time(release)
 }
 
-// settle decides a settlement.
-func (q *sequencer) settle(d *ledger.Draft, t *request.Ticket) decision {
+// settle decides a settlement of a claim of a shard.
+func settle(shard int, d *ledger.Draft, t *request.Ticket) decision {
 	x, v, owed := t.Settle, ledger.Settlement{}, false
 	claim := ledger.Claim{Slot: x.Claim.Slot, Index: x.Claim.Index}
 	switch x.How {
@@ -54,7 +54,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *request.Ticket) decision {
 	}
 	t.Answer = request.Answer{Outcome: outcome, Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
 	if v.Claim.User != "" {
-		t.Answer.Claim = claimWithBooks(q.shard, v.Claim)
+		t.Answer.Claim = claimWithBooks(shard, v.Claim)
 	}
 	return decided
 }

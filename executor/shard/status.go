@@ -131,7 +131,7 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 
 // stalled reports whether the outcome of an append, or of the slot that another process took, has been
 // unknown for StallAfter.
-func (q *sequencer) stalled(now clock.Now) bool { return q.appendingFor(now) >= StallAfter }
+func (a *appending) stalled(now clock.Now) bool { return a.appendingFor(now) >= StallAfter }
 
 // appendingFor returns how long the commit under way has taken.
 func (a *appending) appendingFor(now clock.Now) time.Duration {
