@@ -134,7 +134,7 @@ func (n hangingNode) Meet(ctx context.Context, room string, m quorum.Member, ttl
 	if err := n.call(ctx); err != nil {
 		return nil, err
 	}
-	return n.Node.Meet(ctx, room, m, ttl)
+	return n.Node.Announce(ctx, room, m, ttl)
 }
 
 // hangingHome is a home in memory with its store and nodes behind calls that may hang.

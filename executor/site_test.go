@@ -94,11 +94,11 @@ func (n *gatedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRep
 	return n.Node.Vote(ctx, b)
 }
 
-func (n *gatedNode) Meet(ctx context.Context, room string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
+func (n *gatedNode) Announce(ctx context.Context, room string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
 	if err := n.pass(ctx); err != nil {
 		return nil, err
 	}
-	return n.Node.Meet(ctx, room, m, ttl)
+	return n.Node.Announce(ctx, room, m, ttl)
 }
 
 func (n *gatedNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {

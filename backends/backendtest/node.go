@@ -24,9 +24,9 @@ type Hands struct {
 	Lose func()
 	// Restart brings the node back with another run id and all its memory.
 	Restart func()
-	// Fill puts member-0 and so on into a room, as many as it takes. Nil: the
-	// suite calls Meet for each, before the first has run out.
-	Fill func(room string)
+	// Fill adds member-0 and so on to a registry, as many as it takes. Nil: the suite
+	// calls Announce for each, before the first expires.
+	Fill func(registry string)
 }
 
 // nodeTest is one subtest's node, through two handles.
@@ -61,12 +61,12 @@ func TestNode(t *testing.T, open func(*testing.T) (a, b quorum.Node, hands Hands
 		{promise: "HandsOverForAWhile", check: handsOverForAWhile},
 		{promise: "WaitsUnlisted", check: waitsUnlisted},
 		{promise: "ReportsNoWaiters", check: reportsNoWaiters},
-		{promise: "MeetsWhoIsThere", check: meetsWhoIsThere},
+		{promise: "AnnouncesPresence", check: announcesPresence},
 		{promise: "MembersRunOut", check: membersRunOut},
-		{promise: "RoomHasBounds", check: roomHasBounds},
-		{promise: "RoomIsFull", check: roomIsFull},
-		{promise: "MeetsInARace", check: meetsInARace},
-		{promise: "RoomIsLost", check: roomIsLost, needs: func(h Hands) bool { return h.Lose != nil }},
+		{promise: "RegistryHasBounds", check: registryHasBounds},
+		{promise: "RegistryIsFull", check: registryIsFull},
+		{promise: "AnnouncesInARace", check: announcesInARace},
+		{promise: "RegistryIsLost", check: registryIsLost, needs: func(h Hands) bool { return h.Lose != nil }},
 		{promise: "ManyAsksInOneBallot", check: manyAsks},
 		{promise: "ListInOrder", check: listInOrder},
 		{promise: "AbstainsWithoutMarker", check: abstains},
@@ -352,7 +352,7 @@ func nodeEndedContext(t nodeTest) {
 		within(t.T, "List", func(ctx context.Context) { n.List(ctx, "") })
 		within(t.T, "ReadMarker", func(ctx context.Context) { n.ReadMarker(ctx, sale) })
 		within(t.T, "Forget", func(ctx context.Context) { n.Forget(ctx, "other") })
-		within(t.T, "Meet", func(ctx context.Context) { n.Meet(ctx, room, quorum.Member{ID: "one"}, quorum.MinTTL) })
+		within(t.T, "Announce", func(ctx context.Context) { n.Announce(ctx, registry, quorum.Member{ID: "one"}, quorum.MinTTL) })
 	}
 	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "another", Token: "two"}, true)
 }

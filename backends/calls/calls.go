@@ -67,8 +67,8 @@ func OfLogs(what string, timeout time.Duration, r *ledger.Request, took func(clo
 }
 
 // OfNode returns a lease machine's call of a lock node, named after its kind: a ballot that may
-// acquire a lease is a vote, one that only extends leases a renewal; a roster's call is a
-// meeting.
+// acquire a lease is a vote, one that only extends leases a renewal; a roster's call is an
+// announcement.
 func OfNode(c quorum.Call, took func(clock.Now, quorum.Reply)) Call {
 	return Call{
 		Node: c.Node, What: ballotOf(c), Timeout: c.Timeout,
@@ -79,8 +79,8 @@ func OfNode(c quorum.Call, took func(clock.Now, quorum.Reply)) Call {
 
 func ballotOf(c quorum.Call) string {
 	switch {
-	case c.Meet != nil:
-		return "meet"
+	case c.Announce != nil:
+		return "announce"
 	case c.Vote == nil:
 		return "release"
 	case slices.ContainsFunc(c.Vote.Asks, func(a quorum.Ask) bool { return !a.Renew }):

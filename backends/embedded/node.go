@@ -186,29 +186,29 @@ func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding,
 // do not notify each other.
 func (n *Node) Watch(context.Context, string, string, func()) error { return quorum.ErrCannotWatch }
 
-// membersTable holds the members of all rooms. Times are as in locksTables.
+// membersTable holds the members of all registries. Times are as in locksTables.
 const membersTable = `
 CREATE TABLE members (
-	room    TEXT    NOT NULL,
-	id      TEXT    NOT NULL,
-	note    TEXT    NOT NULL,
-	expires INTEGER NOT NULL,
-	PRIMARY KEY (room, id)
+	registry TEXT    NOT NULL,
+	id       TEXT    NOT NULL,
+	note     TEXT    NOT NULL,
+	expires  INTEGER NOT NULL,
+	PRIMARY KEY (registry, id)
 ) WITHOUT ROWID`
 
-// Meet implements quorum.Node.
-func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
+// Announce implements quorum.Node.
+func (n *Node) Announce(ctx context.Context, registry string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
 	if err := m.Check(ttl); err != nil {
 		return nil, fmt.Errorf("lock node %s: %w", n.Name(), err)
 	}
-	return write(ctx, n, ttl > 0, func(conn *sqlite.Conn, now int64) (there []quorum.Member, full, failed error) {
-		return meet(conn, room, m, ttl, now)
+	return write(ctx, n, ttl > 0, func(conn *sqlite.Conn, now int64) (all []quorum.Member, full, failed error) {
+		return announce(conn, registry, m, ttl, now)
 	})
 }
 
-// meet adds or removes a member at a time of the node. full is ErrRoomFull if the room has no
-// space for the member.
-func meet(conn *sqlite.Conn, room string, m quorum.Member, ttl time.Duration, now int64) (there []quorum.Member, full, failed error) {
+// announce adds or removes a member at a time of the node. full is ErrRegistryFull if the registry
+// has no space for the member.
+func announce(conn *sqlite.Conn, registry string, m quorum.Member, ttl time.Duration, now int64) (all []quorum.Member, full, failed error) {
 	// An expiry beyond the longest ttl is from before the wall clock was set back.
 	if err := execute(conn, "DELETE FROM members WHERE expires <= ?", now); err != nil {
 		return nil, nil, err
@@ -217,26 +217,26 @@ func meet(conn *sqlite.Conn, room string, m quorum.Member, ttl time.Duration, no
 		return nil, nil, err
 	}
 	if ttl == 0 {
-		failed = execute(conn, "DELETE FROM members WHERE room = ? AND id = ?", room, m.ID)
+		failed = execute(conn, "DELETE FROM members WHERE registry = ? AND id = ?", registry, m.ID)
 	} else {
-		failed = execute(conn, "REPLACE INTO members (room, id, note, expires) VALUES (?, ?, ?, ?)", room, m.ID, m.Note, now+ttl.Microseconds())
+		failed = execute(conn, "REPLACE INTO members (registry, id, note, expires) VALUES (?, ?, ?, ?)", registry, m.ID, m.Note, now+ttl.Microseconds())
 	}
 	if failed == nil {
-		there, failed = members(conn, room, now)
+		all, failed = members(conn, registry, now)
 	}
-	if failed == nil && len(there) > quorum.MaxMembers {
-		return nil, quorum.ErrRoomFull, execute(conn, "DELETE FROM members WHERE room = ? AND id = ?", room, m.ID)
+	if failed == nil && len(all) > quorum.MaxMembers {
+		return nil, quorum.ErrRegistryFull, execute(conn, "DELETE FROM members WHERE registry = ? AND id = ?", registry, m.ID)
 	}
-	return there, nil, failed
+	return all, nil, failed
 }
 
-// members returns the members of a room at a time of the node.
-func members(conn *sqlite.Conn, room string, now int64) (there []quorum.Member, err error) {
+// members returns the members of a registry at a time of the node.
+func members(conn *sqlite.Conn, registry string, now int64) (all []quorum.Member, err error) {
 	err = query(conn, func(row *sqlite.Stmt) (more bool) {
-		there = append(there, quorum.Member{
+		all = append(all, quorum.Member{
 			ID: row.ColumnText(0), Note: row.ColumnText(1), Left: time.Duration(row.ColumnInt64(2)-now) * time.Microsecond,
 		})
 		return true
-	}, "SELECT id, note, expires FROM members WHERE room = ?", room)
-	return there, err
+	}, "SELECT id, note, expires FROM members WHERE registry = ?", registry)
+	return all, err
 }

@@ -63,7 +63,7 @@ func TestNode(t *testing.T) {
 		now := func() time.Time { return time.UnixMicro(wall.Load()) }
 		return mustOpenNode(t, dir, now), mustOpenNode(t, dir, now), backendtest.Hands{
 			Advance: func(d time.Duration) { wall.Add(d.Microseconds()) },
-			Fill:    func(room string) { fillRoom(t, dir, room, now) },
+			Fill:    func(registry string) { fillRegistry(t, dir, registry, now) },
 			Lose: func() {
 				files, err := filepath.Glob(filepath.Join(dir, locksFile+"*"))
 				if err != nil || len(files) == 0 {
@@ -79,15 +79,15 @@ func TestNode(t *testing.T) {
 	})
 }
 
-// fillRoom writes what Meet writes for as many members as a room takes. Each of so
-// many calls would read all members.
-func fillRoom(t *testing.T, dir, room string, now func() time.Time) {
+// fillRegistry writes the rows of quorum.MaxMembers members. Each call of Announce would read all
+// members.
+func fillRegistry(t *testing.T, dir, registry string, now func() time.Time) {
 	t.Helper()
 	n := mustOpenNode(t, dir, now)
 	err := n.writer.do(t.Context(), &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
 		for i := range quorum.MaxMembers {
-			failed = errors.Join(failed, execute(conn, "REPLACE INTO members (room, id, note, expires) VALUES (?, ?, '', ?)",
-				room, fmt.Sprint("member-", i), now().Add(time.Hour).UnixMicro()))
+			failed = errors.Join(failed, execute(conn, "REPLACE INTO members (registry, id, note, expires) VALUES (?, ?, '', ?)",
+				registry, fmt.Sprint("member-", i), now().Add(time.Hour).UnixMicro()))
 		}
 		return nil, failed
 	}})

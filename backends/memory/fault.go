@@ -82,7 +82,7 @@ const (
 	OpList
 	OpReadMarker
 	OpForget
-	OpMeet
+	OpAnnounce
 	OpRunID
 	OpGrab
 	OpStop
@@ -98,7 +98,7 @@ const (
 	ops
 )
 
-var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "ReadMarker", "Forget", "Meet",
+var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "ReadMarker", "Forget", "Announce",
 	"RunID", "Grab", "Stop", "ReadStream", "Put", "Start", "Take", "Add", "Inspect", "ForgetList", "Settings"}
 
 func (o Op) String() string { return opNames[o] }
@@ -116,7 +116,7 @@ var suits = [ops][]Kind{
 	OpList:       {ErrorBefore},
 	OpReadMarker: {ErrorBefore},
 	OpForget:     {ErrorBefore, LostReply, Late, Twice},
-	OpMeet:       {ErrorBefore, LostReply, Late, Twice},
+	OpAnnounce:   {ErrorBefore, LostReply, Late, Twice},
 
 	// Nothing is sent to a list twice.
 	OpRunID:      {ErrorBefore},

@@ -28,7 +28,7 @@ type Node struct {
 	memory Promises
 
 	waiting  map[string]map[string]time.Time // by key and waiter: since when it waits
-	members  map[string]map[string]present   // by room and id
+	members  map[string]map[string]present   // by registry and id
 	watchers []*watcher
 }
 

@@ -34,21 +34,21 @@ type Event struct {
 	Cause *Failure // for Refused and Losing
 }
 
-// Call is a request to one node: a ballot, a meeting or a release.
+// Call is a request to one node: a ballot, an announcement or a release.
 type Call struct {
-	Node    int // index into Config.Nodes
-	Seq     uint64
-	Vote    *Ballot  // nil: no ballot
-	Meet    *Meeting // nil: no meeting
-	Release []Ask
-	Timeout time.Duration // time limit for the answer
+	Node     int // index into Config.Nodes
+	Seq      uint64
+	Vote     *Ballot       // nil: no ballot
+	Announce *Announcement // nil: no announcement
+	Release  []Ask
+	Timeout  time.Duration // time limit for the answer
 }
 
-// Meeting holds the arguments of one Node.Meet.
-type Meeting struct {
-	Room   string
-	Member Member        // Left is ignored
-	TTL    time.Duration // 0: the member leaves
+// Announcement has the arguments of one Node.Announce.
+type Announcement struct {
+	Registry string
+	Member   Member        // Left is ignored
+	TTL      time.Duration // 0: the member leaves
 }
 
 // Do makes the call.
@@ -57,8 +57,8 @@ func (c Call) Do(ctx context.Context, n Node) Reply {
 	switch {
 	case c.Vote != nil:
 		r.Ballot, r.Err = n.Vote(ctx, *c.Vote)
-	case c.Meet != nil:
-		r.Members, r.Err = n.Meet(ctx, c.Meet.Room, c.Meet.Member, c.Meet.TTL)
+	case c.Announce != nil:
+		r.Members, r.Err = n.Announce(ctx, c.Announce.Registry, c.Announce.Member, c.Announce.TTL)
 	default:
 		_, r.Err = n.Release(ctx, c.Release)
 	}
@@ -71,6 +71,6 @@ type Reply struct {
 	Node    int
 	Seq     uint64
 	Ballot  BallotReply // of a vote
-	Members []Member    // of a meeting
+	Members []Member    // of an announcement
 	Err     error       // with it, the call's effect on the node is unknown, now and later
 }

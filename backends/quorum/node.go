@@ -69,11 +69,11 @@ type Node interface {
 	// Forget removes the sale's marker. Removing an absent marker is no error.
 	Forget(ctx context.Context, marker string) error
 
-	// Meet registers a member in a room for a ttl, at most MaxTTL, and returns all members,
-	// itself included, in any order. A ttl of 0 removes it. A node that lost its memory returns
-	// fewer members for a while, without notice. It returns ErrRoomFull if there are MaxMembers
-	// others.
-	Meet(ctx context.Context, room string, m Member, ttl time.Duration) ([]Member, error)
+	// Announce adds a member to a registry for a ttl, at most MaxTTL, and returns all members,
+	// m included, in any order. A ttl of 0 removes the member. A node that lost its memory returns
+	// fewer members for a while, without notice. Announce returns ErrRegistryFull if the registry
+	// has MaxMembers others.
+	Announce(ctx context.Context, registry string, m Member, ttl time.Duration) ([]Member, error)
 }
 
 // The bounds of a lease's ttl, and the default of a sale.
@@ -168,23 +168,23 @@ var (
 	ErrCannotWatch = errors.New("the lock node cannot tell when a key is freed")
 )
 
-// Member is a process that is present in a room on a node: it has registered there, and its ttl
-// has not passed since.
+// Member is a process in a registry of a node: it has announced itself, and its ttl has not passed
+// since.
 type Member struct {
 	ID   string        // chosen by the process when it starts; without spaces
 	Note string        // information about the process, opaque to the node
 	Left time.Duration // until the node forgets it
 }
 
-// Limits of a room: its number of members, and the size of their fields.
+// Limits of a registry: its number of members, and the size of their fields.
 const (
 	MaxMembers = 1000
 	MaxID      = 128     // bytes
 	MaxNote    = 1 << 10 // bytes
 )
 
-// ErrRoomFull is returned by Meet for a member beyond MaxMembers.
-var ErrRoomFull = errors.New("the room is full with 1,000 members; dead members expire within their ttl")
+// ErrRegistryFull is returned by Announce for a member beyond MaxMembers.
+var ErrRegistryFull = errors.New("the registry is full with 1,000 members; dead members expire within their ttl")
 
 // Check returns an error if the node must not accept the member for a ttl.
 func (m Member) Check(ttl time.Duration) error {
@@ -194,7 +194,7 @@ func (m Member) Check(ttl time.Duration) error {
 	case len(m.Note) > MaxNote:
 		return fmt.Errorf("the note of member %s has %d bytes; it may have %d", m.ID, len(m.Note), MaxNote)
 	case ttl < 0 || ttl > MaxTTL:
-		return fmt.Errorf("member %s wants to be there for %v; it may be nothing, which takes it away, or up to %v", m.ID, ttl, MaxTTL)
+		return fmt.Errorf("the ttl of member %s is 0, which removes it, to %v, not %v", m.ID, MaxTTL, ttl)
 	}
 	return nil
 }

@@ -15,10 +15,10 @@ import (
 
 // RosterConfig configures a Roster. It must not change afterwards.
 type RosterConfig struct {
-	Nodes []string      // names of the nodes; Call.Node is an index into it
-	Room  string        // name of the room in which the members register
-	ID    string        // of this process, never used by another; without spaces
-	TTL   time.Duration // MinTTL to MaxTTL: how long a silent process stays a member
+	Nodes    []string      // names of the nodes; Call.Node is an index into it
+	Registry string        // key of the members' registry on the nodes
+	ID       string        // of this process, never used by another; without spaces
+	TTL      time.Duration // MinTTL to MaxTTL: how long a silent process stays a member
 }
 
 // check returns an error if the RosterConfig is invalid.
@@ -26,8 +26,8 @@ func (c RosterConfig) check() error {
 	switch {
 	case len(c.Nodes) == 0:
 		return errors.New("a roster needs at least one lock node")
-	case c.Room == "":
-		return errors.New("a roster needs the name of a room")
+	case c.Registry == "":
+		return errors.New("a roster needs the key of a registry")
 	case c.TTL < MinTTL: // Member.Check rejects a longer one than MaxTTL
 		return fmt.Errorf("the ttl of a member is %v to %v, not %v", MinTTL, MaxTTL, c.TTL)
 	}
@@ -41,7 +41,7 @@ func (c RosterConfig) check() error {
 //
 // The note of a process has a number that grows with each change, so that the newest of the
 // nodes' copies is used. Like a Group, a Roster does no I/O and is not safe for concurrent
-// use. A node has at most one of its meetings under way.
+// use. A node has at most one of its announcements under way.
 type Roster struct {
 	cfg RosterConfig
 
@@ -65,19 +65,19 @@ const (
 
 // rosterNode is the state of one node of a roster.
 type rosterNode struct {
-	call      *meeting      // under way; nil: free
+	call      *announcement // under way; nil: free
 	callAt    time.Duration // time of the next call
 	confirmed uint64        // last number that the node has confirmed
 	failures  int           // consecutive failures to report the latest number
 	until     time.Duration // time at which the node has forgotten this process; 0: never registered
 
 	answered   bool          // the node has answered
-	answeredAt time.Duration // send time of the meeting that it answered last
+	answeredAt time.Duration // send time of the announcement that it answered last
 	members    []present     // members in that answer
 }
 
-// meeting is a Meet call under way.
-type meeting struct {
+// announcement is a call of Announce under way.
+type announcement struct {
 	seq    uint64
 	sent   time.Duration
 	number uint64
@@ -107,7 +107,7 @@ func (r *Roster) Present(now clock.Now, note string) Effects {
 	return r.effects()
 }
 
-// Leave removes the registration of this process; Gone reports when the nodes know. Until the
+// Leave removes the registration of this process; Deregistered reports the end. Until the
 // next Present the roster discovers no members.
 func (r *Roster) Leave(now clock.Now) Effects {
 	r.advance(now)
@@ -179,7 +179,7 @@ func presentOf(m Member) present {
 func (r *Roster) effects() (out Effects) {
 	for i := range r.nodes {
 		if r.due(i) && r.aged >= r.nodes[i].callAt {
-			out.Calls = append(out.Calls, r.meet(i))
+			out.Calls = append(out.Calls, r.announceTo(i))
 		}
 	}
 	out.Wake = r.mono(r.next())
@@ -192,22 +192,22 @@ func (r *Roster) due(i int) bool {
 	return n.call == nil && (r.state == rosterPresent || !r.left(n))
 }
 
-// meet begins a node's call.
-func (r *Roster) meet(i int) Call {
+// announceTo begins a call of a node.
+func (r *Roster) announceTo(i int) Call {
 	n := &r.nodes[i]
 	timeout := CallTimeout(r.cfg.TTL)
 	r.seq++
-	n.call = &meeting{seq: r.seq, sent: r.aged, number: r.number}
+	n.call = &announcement{seq: r.seq, sent: r.aged, number: r.number}
 	n.callAt = r.aged + r.cfg.TTL/6 // several may fail before the ttl ends
-	m := &Meeting{Room: r.cfg.Room, Member: Member{ID: r.cfg.ID}}
+	m := &Announcement{Registry: r.cfg.Registry, Member: Member{ID: r.cfg.ID}}
 	if r.state == rosterPresent {
 		m.TTL, m.Member.Note = r.cfg.TTL, strconv.FormatUint(r.number, 10)+" "+r.note
 		n.until = r.aged + timeout + r.cfg.TTL
 	}
-	return Call{Node: i, Seq: r.seq, Meet: m, Timeout: timeout}
+	return Call{Node: i, Seq: r.seq, Announce: m, Timeout: timeout}
 }
 
-// left reports whether a node knows that this process has left, failed to confirm that twice,
+// left reports whether a node has confirmed that this process left, failed to confirm that twice,
 // or has forgotten the process.
 func (r *Roster) left(n *rosterNode) bool {
 	return n.confirmed == r.number || n.failures >= 2 || r.aged >= n.until
@@ -278,8 +278,8 @@ func (r *Roster) next() time.Duration {
 	return at
 }
 
-// Gone reports whether this process has left and each node has confirmed that, failed to twice,
-// or forgotten the process.
-func (r *Roster) Gone() bool {
+// Deregistered reports whether this process has left, and each node has confirmed that, failed to
+// confirm it twice, or forgotten the process.
+func (r *Roster) Deregistered() bool {
 	return r.state != rosterPresent && !slices.ContainsFunc(r.nodes, func(n rosterNode) bool { return !r.left(&n) })
 }

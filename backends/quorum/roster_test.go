@@ -25,7 +25,7 @@ type rosterHand struct {
 
 func newRosterHand(t *testing.T, nodes int) *rosterHand {
 	h := &rosterHand{t: t, calls: map[int]quorum.Call{}, now: clock.Now{Mono: time.Hour, Wall: epoch}}
-	cfg := quorum.RosterConfig{Room: "room", ID: "me", TTL: ttl}
+	cfg := quorum.RosterConfig{Registry: "registry", ID: "me", TTL: ttl}
 	for i := range nodes {
 		cfg.Nodes = append(cfg.Nodes, fmt.Sprintf("n%d", i))
 	}
@@ -40,7 +40,7 @@ func newRosterHand(t *testing.T, nodes int) *rosterHand {
 func (h *rosterHand) do(e quorum.Effects) {
 	h.t.Helper()
 	for _, c := range e.Calls {
-		if _, busy := h.calls[c.Node]; busy || c.Meet == nil || c.Meet.Room != "room" || c.Meet.Member.ID != "me" || c.Timeout != quorum.CallTimeout(ttl) {
+		if _, busy := h.calls[c.Node]; busy || c.Announce == nil || c.Announce.Registry != "registry" || c.Announce.Member.ID != "me" || c.Timeout != quorum.CallTimeout(ttl) {
 			h.t.Fatalf("node %d is busy: %t; and is asked %+v", c.Node, busy, c)
 		}
 		h.calls[c.Node] = c
@@ -81,10 +81,10 @@ func (h *rosterHand) wantSays(node int, want string) {
 	h.t.Helper()
 	got := "nothing"
 	if c, ok := h.calls[node]; ok {
-		if got = c.Meet.Member.Note; c.Meet.TTL == 0 {
+		if got = c.Announce.Member.Note; c.Announce.TTL == 0 {
 			got = "leaves" + got
-		} else if c.Meet.TTL != ttl {
-			h.t.Errorf("node %d is told a ttl of %v", node, c.Meet.TTL)
+		} else if c.Announce.TTL != ttl {
+			h.t.Errorf("node %d is told a ttl of %v", node, c.Announce.TTL)
 		}
 	}
 	if got != want {
@@ -140,7 +140,7 @@ func TestRoster(t *testing.T) {
 			h.wantSays(1, "1 here it is")
 			h.wantMembers(true, "b: new 3s", "me: here it is 3s")
 		},
-		"all nodes are told, and met again six times a ttl": func(t *testing.T) {
+		"the process is announced to all nodes, and again six times a ttl": func(t *testing.T) {
 			h := newRosterHand(t, 3)
 			h.do(h.r.Tick(h.now))
 			h.wantSays(0, "nothing")
@@ -150,12 +150,12 @@ func TestRoster(t *testing.T) {
 					h.wantSays(node, "1 here it is")
 					h.answer(node, there("me", "1 here it is", ttl))
 				}
-				if h.r.Gone() {
-					t.Error("gone while all nodes know that it is there")
+				if h.r.Deregistered() {
+					t.Error("deregistered while registered on all nodes")
 				}
 				h.wantMembers(true, "me: here it is 3s")
 				if d := h.sleep(); d != ttl/6 {
-					t.Errorf("they are met again after %v", d)
+					t.Errorf("the next announcement follows after %v", d)
 				}
 			}
 			if h.changes != 2 { // one answer, and a majority
@@ -309,27 +309,27 @@ func TestRoster(t *testing.T) {
 			h.answer(0)
 			h.wantSays(0, "nothing")
 		},
-		"a node that fails is met no more often": func(t *testing.T) {
+		"a node that fails gets no more announcements": func(t *testing.T) {
 			h := newRosterHand(t, 1)
 			h.present("")
 			for range 5 {
 				h.fail(0)
 				h.wantSays(0, "nothing")
 				if d := h.sleep(); d != ttl/6 {
-					t.Errorf("it is met again after %v", d)
+					t.Errorf("the next announcement follows after %v", d)
 				}
 			}
 		},
-		"who leaves is gone when all nodes know": func(t *testing.T) {
+		"a process is deregistered when all nodes have confirmed it": func(t *testing.T) {
 			h := newRosterHand(t, 3)
 			h.leave()
 			h.wantSays(0, "nothing")
-			if !h.r.Gone() {
-				t.Error("who never was there is not gone")
+			if !h.r.Deregistered() {
+				t.Error("not deregistered, though it never registered")
 			}
 			h.present("")
-			if h.r.Gone() {
-				t.Error("gone while there")
+			if h.r.Deregistered() {
+				t.Error("deregistered while registered")
 			}
 			h.answer(0)
 			h.answer(1)
@@ -340,40 +340,40 @@ func TestRoster(t *testing.T) {
 			h.answer(1)
 			h.answer(2)
 			h.wantSays(2, "leaves")
-			if h.r.Gone() {
-				t.Error("gone before the last node knows")
+			if h.r.Deregistered() {
+				t.Error("deregistered before the last node has confirmed it")
 			}
 			h.answer(2)
 			for node := range 3 {
 				h.wantSays(node, "nothing")
 			}
-			if !h.r.Gone() {
-				t.Error("not gone when all nodes know")
+			if !h.r.Deregistered() {
+				t.Error("not deregistered though all nodes have confirmed it")
 			}
 			h.pass(ttl + 1)
 			h.do(h.r.Tick(h.now))
 			h.wantSays(0, "nothing")
 			if h.wake != 0 {
-				t.Errorf("it wakes at %v when it is gone", h.wake)
+				t.Errorf("it wakes at %v after it has deregistered", h.wake)
 			}
 			h.present("again")
 			h.wantSays(0, "3 again")
 		},
-		"a node that does not hear of it is told twice": func(t *testing.T) {
+		"a node that fails to confirm the end is called twice": func(t *testing.T) {
 			h := newRosterHand(t, 1)
 			h.present("")
 			h.pass(ms)
 			h.leave()
-			h.fail(0) // the first meeting
+			h.fail(0) // the first announcement
 			h.wantSays(0, "leaves")
 			h.fail(0)
-			if h.r.Gone() {
+			if h.r.Deregistered() {
 				t.Error("gone when it was told once")
 			}
 			h.sleep()
 			h.wantSays(0, "leaves")
 			h.fail(0)
-			if !h.r.Gone() {
+			if !h.r.Deregistered() {
 				t.Error("not gone when it was told twice")
 			}
 		},
@@ -382,7 +382,7 @@ func TestRoster(t *testing.T) {
 			h.present("")
 			h.answer(0)
 			h.leave()
-			for !h.r.Gone() {
+			for !h.r.Deregistered() {
 				h.sleep()
 			}
 			if took := h.now.Mono - time.Hour; took != ttl+quorum.CallTimeout(ttl) {
@@ -401,7 +401,7 @@ func TestRoster(t *testing.T) {
 			h.wantSays(0, "leaves")
 			h.do(h.r.Reply(h.now, quorum.Reply{Seq: old.Seq}))
 			h.wantSays(0, "leaves")
-			if h.r.Gone() {
+			if h.r.Deregistered() {
 				t.Error("gone by an answer to what it said before")
 			}
 			h.present("again")
@@ -410,7 +410,7 @@ func TestRoster(t *testing.T) {
 			h.wantSays(0, "leaves")
 			h.answer(0)
 			h.wantSays(0, "nothing")
-			if !h.r.Gone() {
+			if !h.r.Deregistered() {
 				t.Error("not gone")
 			}
 		},
@@ -428,7 +428,7 @@ func TestRoster(t *testing.T) {
 }
 
 func TestRosterConfig(t *testing.T) {
-	good := quorum.RosterConfig{Nodes: []string{"n"}, Room: "room", ID: "me", TTL: ttl}
+	good := quorum.RosterConfig{Nodes: []string{"n"}, Registry: "registry", ID: "me", TTL: ttl}
 	for _, each := range []time.Duration{quorum.MinTTL, ttl, quorum.MaxTTL} {
 		cfg := good
 		cfg.TTL = each
@@ -438,7 +438,7 @@ func TestRosterConfig(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(*quorum.RosterConfig){
 		"no nodes":       func(c *quorum.RosterConfig) { c.Nodes = nil },
-		"no room":        func(c *quorum.RosterConfig) { c.Room = "" },
+		"no registry":    func(c *quorum.RosterConfig) { c.Registry = "" },
 		"no id":          func(c *quorum.RosterConfig) { c.ID = "" },
 		"an id of words": func(c *quorum.RosterConfig) { c.ID = "me too" },
 		"a short ttl":    func(c *quorum.RosterConfig) { c.TTL = quorum.MinTTL - 1 },

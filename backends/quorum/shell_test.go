@@ -61,7 +61,7 @@ func asNodes(live []*liveNode) []quorum.Node {
 	return nodes
 }
 
-// enter counts a call and meets its trouble.
+// enter counts a call and suffers its fault.
 func (n *liveNode) enter(ctx context.Context) error {
 	n.mu.Lock()
 	n.calls++
@@ -151,7 +151,7 @@ func (n *liveNode) ReadMarker(ctx context.Context, _ string) (quorum.Marker, err
 
 func (n *liveNode) Forget(ctx context.Context, _ string) error { return n.enter(ctx) }
 
-func (n *liveNode) Meet(ctx context.Context, _ string, _ quorum.Member, _ time.Duration) ([]quorum.Member, error) {
+func (n *liveNode) Announce(ctx context.Context, _ string, _ quorum.Member, _ time.Duration) ([]quorum.Member, error) {
 	return nil, n.enter(ctx)
 }
 

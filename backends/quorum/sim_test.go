@@ -37,7 +37,7 @@ type world struct {
 	faults []string // what was promised and not kept
 }
 
-// network says how many of a hundred messages meet a fate.
+// network has how many of a hundred messages suffer each fault.
 type network struct {
 	lost, twice, late int
 	latest            time.Duration // how late
@@ -204,8 +204,8 @@ func (w *world) arrive(p *proc, c quorum.Call) {
 	case c.Vote != nil:
 		r.Ballot = h.vote(h.time(), *c.Vote)
 		w.logf("%s votes %v on %s#%d, abstained %v", h, r.Ballot.Yes, p.name, c.Seq, r.Ballot.Abstained)
-	case c.Meet != nil:
-		r.Members = h.meet(h.time(), *c.Meet)
+	case c.Announce != nil:
+		r.Members = h.announce(h.time(), *c.Announce)
 	default:
 		w.release(h, p, c)
 	}

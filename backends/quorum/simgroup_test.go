@@ -84,7 +84,7 @@ func TestCallsDoNotGrowWithShards(t *testing.T) {
 		got[keys] = c
 		w.report(t)
 	}
-	// One renewal and two meetings a second, of four processes at five nodes.
+	// One renewal and two announcements a second, of four processes at five nodes.
 	if few, many := got[32], got[1024]; few.steady != 60 || many.steady != 60 {
 		t.Errorf("%d and %d calls/s while each has its own, want 60", few.steady, many.steady)
 	} else if many.contended > few.contended*5/4 || many.contended > 120 {
@@ -119,7 +119,7 @@ func (s scenario) playShared() *world {
 	}
 	w.run(w.now + s.TTL/4)
 	for _, p := range w.procs {
-		if len(w.faults) == 0 && !p.dead && (!p.sharer.g.Settled() || !p.sharer.r.Gone() || p.sharer.g.Keys() != nil) {
+		if len(w.faults) == 0 && !p.dead && (!p.sharer.g.Settled() || !p.sharer.r.Deregistered() || p.sharer.g.Keys() != nil) {
 			w.faultf("%s has not settled", p.sharer.id)
 		}
 	}
@@ -129,8 +129,8 @@ func (s scenario) playShared() *world {
 				w.faultf("%s still has %s for %q", h, key, k.token)
 			}
 		}
-		if there := h.meet(h.time(), quorum.Meeting{Room: "room"}); len(there) > 0 && len(w.faults) == 0 {
-			w.faultf("%s still has %v", h, there)
+		if members := h.announce(h.time(), quorum.Announcement{Registry: "registry"}); len(members) > 0 && len(w.faults) == 0 {
+			w.faultf("%s still has %v", h, members)
 		}
 	}
 	return w

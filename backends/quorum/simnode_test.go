@@ -21,7 +21,7 @@ type simNode struct {
 	knows   func() bool                         // whether it says who waits; nil: it does
 	woken   func(key, next string)              // whom a freed key is told; nil: nobody
 
-	members map[string]map[string]simMember // by room and id
+	members map[string]map[string]simMember // by registry and id
 }
 
 type simMember struct {
@@ -112,23 +112,23 @@ func (n *simNode) release(now time.Duration, asks []quorum.Ask) (freed int) {
 	return freed
 }
 
-func (n *simNode) meet(now time.Duration, m quorum.Meeting) (there []quorum.Member) {
-	if n.members[m.Room] == nil {
-		n.members[m.Room] = map[string]simMember{}
+func (n *simNode) announce(now time.Duration, m quorum.Announcement) (members []quorum.Member) {
+	if n.members[m.Registry] == nil {
+		n.members[m.Registry] = map[string]simMember{}
 	}
-	room := n.members[m.Room]
-	delete(room, m.Member.ID)
+	registry := n.members[m.Registry]
+	delete(registry, m.Member.ID)
 	if m.TTL > 0 {
-		room[m.Member.ID] = simMember{m.Member.Note, now + m.TTL}
+		registry[m.Member.ID] = simMember{m.Member.Note, now + m.TTL}
 	}
-	for _, id := range slices.Sorted(maps.Keys(room)) {
-		if left := room[id].until - now; left > 0 {
-			there = append(there, quorum.Member{ID: id, Note: room[id].note, Left: left})
+	for _, id := range slices.Sorted(maps.Keys(registry)) {
+		if left := registry[id].until - now; left > 0 {
+			members = append(members, quorum.Member{ID: id, Note: registry[id].note, Left: left})
 		} else {
-			delete(room, id)
+			delete(registry, id)
 		}
 	}
-	return there
+	return members
 }
 
 // enlist puts who asks on the list of those who wait.
@@ -176,8 +176,8 @@ func (n *simNode) first(key string) (next string) {
 // had been saved, or nothing.
 func (n *simNode) save() *simNode {
 	s := &simNode{markers: maps.Clone(n.markers), keys: maps.Clone(n.keys), members: map[string]map[string]simMember{}}
-	for room, members := range n.members {
-		s.members[room] = maps.Clone(members)
+	for registry, members := range n.members {
+		s.members[registry] = maps.Clone(members)
 	}
 	return s
 }

@@ -60,8 +60,8 @@ type sharer struct {
 
 // pendant is where a call is under way: a node has two, if one is the roster's.
 type pendant struct {
-	node int
-	meet bool
+	node   int
+	roster bool
 }
 
 // share makes a process of a world a sharer, and has it begin.
@@ -81,7 +81,7 @@ func share(p *proc, sale *sale, life int) *sharer {
 		Jitter: p.w.rnd.Float64,
 	})
 	if err == nil {
-		s.r, err = quorum.NewRoster(quorum.RosterConfig{Nodes: names, Room: "room", ID: s.id, TTL: p.w.ttl})
+		s.r, err = quorum.NewRoster(quorum.RosterConfig{Nodes: names, Registry: "registry", ID: s.id, TTL: p.w.ttl})
 	}
 	if err != nil {
 		panic(err)
@@ -222,7 +222,7 @@ func (s *sharer) give(heir string, keys []string) {
 }
 
 func (s *sharer) call(c quorum.Call) {
-	p, at := s.p, pendant{c.Node, c.Meet != nil}
+	p, at := s.p, pendant{c.Node, c.Announce != nil}
 	if s.pending[at] != 0 {
 		p.w.faultf("%s has two calls under way for one node", s.id)
 	}
@@ -239,7 +239,7 @@ func (s *sharer) call(c quorum.Call) {
 
 // answered takes an answer, if the shell still waits for it.
 func (s *sharer) answered(c quorum.Call, r quorum.Reply) {
-	at := pendant{c.Node, c.Meet != nil}
+	at := pendant{c.Node, c.Announce != nil}
 	if s.pending[at] != r.Seq {
 		return
 	}
@@ -249,10 +249,10 @@ func (s *sharer) answered(c quorum.Call, r quorum.Reply) {
 		what = fmt.Sprintf("hears %d#%d %v", r.Node, r.Seq, r.Err)
 	}
 	reply := s.g.Reply
-	if at.meet {
+	if at.roster {
 		reply = s.r.Reply
 	}
-	s.input(at.meet, what, func(now clock.Now) quorum.Effects {
+	s.input(at.roster, what, func(now clock.Now) quorum.Effects {
 		e := reply(now, r)
 		if again := reply(now, r); len(again.Calls)+len(again.Events) > 0 {
 			s.p.w.faultf("%s takes a reply twice", s.id)

@@ -99,7 +99,7 @@ func (n *Node) translate(err error) error {
 	switch known := cause(err); {
 	case err == nil:
 		return nil
-	case err == ErrClosed, err == errAnswer, err == quorum.ErrOtherRun, err == quorum.ErrRoomFull, refused(err), errors.Is(err, ErrForeign):
+	case err == ErrClosed, err == errAnswer, err == quorum.ErrOtherRun, err == quorum.ErrRegistryFull, refused(err), errors.Is(err, ErrForeign):
 		return fmt.Errorf("lock node %s: %w", n.address, err)
 	case errors.Is(err, context.Canceled) && n.life.Err() != nil:
 		return fmt.Errorf("lock node %s: %w", n.address, ErrClosed)

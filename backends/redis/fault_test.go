@@ -202,8 +202,8 @@ func TestHungServer(t *testing.T) {
 		"list":    func(ctx context.Context) error { _, err := n.List(ctx, ""); return err },
 		"read":    func(ctx context.Context) error { _, err := n.ReadMarker(ctx, marker); return err },
 		"forget":  func(ctx context.Context) error { return n.Forget(ctx, "other") },
-		"meet": func(ctx context.Context) error {
-			_, err := n.Meet(ctx, "room", quorum.Member{ID: "one"}, time.Second)
+		"announce": func(ctx context.Context) error {
+			_, err := n.Announce(ctx, "registry", quorum.Member{ID: "one"}, time.Second)
 			return err
 		},
 	}

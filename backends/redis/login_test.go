@@ -37,8 +37,8 @@ func everyCall(ctx context.Context, n quorum.Node) error {
 	err7 := n.Forget(ctx, marker)
 	_, err8 := vote(ctx, n, "one", "salectl:key") // abstains
 	err9 := n.Mark(ctx, marker, "")
-	_, err10 := n.Meet(ctx, "salectl:room", quorum.Member{ID: "one"}, time.Second)
-	_, err11 := n.Meet(ctx, "salectl:room", quorum.Member{ID: "one"}, 0)
+	_, err10 := n.Announce(ctx, "salectl:registry", quorum.Member{ID: "one"}, time.Second)
+	_, err11 := n.Announce(ctx, "salectl:registry", quorum.Member{ID: "one"}, 0)
 	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11)
 }
 

@@ -87,11 +87,14 @@ func TestRightsOfThePage(t *testing.T) {
 			_, err := reader.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one"}})
 			return err
 		},
-		"meet": func() error {
-			_, err := reader.Meet(ctx, "salectl:room", quorum.Member{ID: "two"}, time.Second)
+		"announce": func() error {
+			_, err := reader.Announce(ctx, "salectl:registry", quorum.Member{ID: "two"}, time.Second)
 			return err
 		},
-		"leave":  func() error { _, err := reader.Meet(ctx, "salectl:room", quorum.Member{ID: "two"}, 0); return err },
+		"leave": func() error {
+			_, err := reader.Announce(ctx, "salectl:registry", quorum.Member{ID: "two"}, 0)
+			return err
+		},
 		"stop":   func() error { run, _ := l.RunID(ctx); return l.Stop(ctx, list, 2, run) },
 		"take":   func() error { _, err := l.Take(ctx, list, 1, 1); return err },
 		"add":    func() error { return l.Add(ctx, list, 1, ledger.Units{{First: 30, Count: 1}}) },

@@ -20,7 +20,7 @@ var (
 	voteScript       = script("node", "lease", "vote")
 	releaseScript    = script("lease", "release")
 	listScript       = script("lease", "list")
-	meetScript       = script("node", "meet")
+	announceScript   = script("node", "announce")
 
 	grabScript    = script("node", "lists", "grab")
 	runScript     = script("node", "lists", "run")

@@ -23,17 +23,16 @@ func TestNode(t *testing.T) {
 				mustRestart(t, server)
 			},
 			Restart: func() { mustRestart(t, server) },
-			Fill:    func(room string) { fillRoom(t, server, room) },
+			Fill:    func(registry string) { fillRegistry(t, server, registry) },
 		}
 	})
 }
 
-// fillRoom writes what Meet writes for as many members as a room takes. A thousand
-// calls that each return all members take longer on a busy machine than a member
-// stays.
-func fillRoom(t *testing.T, server *services.Redis, room string) {
+// fillRegistry writes the fields of quorum.MaxMembers members. A thousand calls of Announce, each
+// of which returns all members, take longer on a busy machine than a member's ttl.
+func fillRegistry(t *testing.T, server *services.Redis, registry string) {
 	t.Helper()
-	args := []any{"HSET", room}
+	args := []any{"HSET", registry}
 	for i := range quorum.MaxMembers {
 		args = append(args, fmt.Sprint("member-", i), fmt.Sprint(time.Now().Add(time.Hour).UnixMicro(), " "))
 	}

@@ -828,7 +828,7 @@ func passBesideTheDead(w *sharedWorld, linked bool, d time.Duration) {
 	for end := w.now.Mono + d; w.now.Mono < end; w.pass(w.ttl / 6) {
 		died := quorum.Member{ID: fmt.Sprintf("died-%d", w.now.Mono), Note: "1 " + string(note)}
 		for _, n := range w.nodes {
-			if _, err := n.Meet(context.Background(), roomOf(saletest.UID), died, w.ttl); err != nil {
+			if _, err := n.Announce(context.Background(), registryOf(saletest.UID), died, w.ttl); err != nil {
 				w.t.Fatal(err)
 			}
 		}
@@ -887,7 +887,7 @@ func TestShareOfAStranger(t *testing.T) {
 	pass := func(d time.Duration) {
 		for end := w.now.Mono + d; w.now.Mono < end; w.pass(w.ttl / 4) {
 			for _, n := range w.nodes {
-				if _, err := n.Meet(context.Background(), roomOf(saletest.UID), quorum.Member{ID: "stranger", Note: "1 " + string(note)}, w.ttl); err != nil {
+				if _, err := n.Announce(context.Background(), registryOf(saletest.UID), quorum.Member{ID: "stranger", Note: "1 " + string(note)}, w.ttl); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -232,7 +232,7 @@ func (m *Machine) Drained(now clock.Now) bool {
 // parted drops the leases and the roster of an ended session, after the nodes have confirmed its
 // end or had their time.
 func (m *Machine) parted() {
-	if m.stage == following && m.handover.leases != nil && m.handover.leases.Settled() && m.roster.entries.Gone() {
+	if m.stage == following && m.handover.leases != nil && m.handover.leases.Settled() && m.roster.entries.Deregistered() {
 		m.locks = m.locks.Plus(m.handover.leases.Stats())
 		m.handover.leases, m.roster.entries, m.handover.leaseWake, m.roster.wake = nil, nil, 0, 0
 	}

@@ -681,7 +681,7 @@ func TestOwnerSaysWhyNodesFail(t *testing.T) {
 	}
 	w.pass(quorum.DefaultTTL)
 	w.wantShares(owned, owned)
-	w.nodes[1].SetFaults(memory.On(memory.OpMeet, func(memory.Call) memory.Fault {
+	w.nodes[1].SetFaults(memory.On(memory.OpAnnounce, func(memory.Call) memory.Fault {
 		return memory.Fault{Kind: memory.Denied}
 	}))
 	w.pass(quorum.DefaultTTL)

@@ -25,7 +25,7 @@ func Permitted(ctx context.Context, nodes []quorum.Node, uid string) error {
 	errs, replied := make([]error, len(nodes)), make(chan int, len(nodes))
 	for i, n := range nodes {
 		running.Go(func() {
-			_, errs[i] = n.Meet(ctx, roomOf(uid), quorum.Member{ID: quorum.RandomToken()}, 0)
+			_, errs[i] = n.Announce(ctx, registryOf(uid), quorum.Member{ID: quorum.RandomToken()}, 0)
 			replied <- i
 		})
 	}

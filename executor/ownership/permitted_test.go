@@ -50,14 +50,14 @@ func TestPermittedBesideANodeThatHangs(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
 	a, b := memory.NewNode("node-0", began), memory.NewNode("node-1", began)
 	other := quorum.Member{ID: "other"}
-	if _, err := a.Meet(t.Context(), roomOf("uid"), other, time.Second); err != nil {
+	if _, err := a.Announce(t.Context(), registryOf("uid"), other, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	hangs := &hangingNode{Node: memory.NewNode("node-2", began)}
 	if err := Permitted(t.Context(), []quorum.Node{hangs, a, b}, "uid"); err != nil || !hangs.canceled {
 		t.Errorf("%v; the call of the node that hangs was ended: %v", err, hangs.canceled)
 	}
-	there, err := a.Meet(t.Context(), roomOf("uid"), other, time.Second)
+	there, err := a.Announce(t.Context(), registryOf("uid"), other, time.Second)
 	if err != nil || len(there) != 1 {
 		t.Errorf("in the room are %+v, %v", there, err)
 	}
@@ -69,7 +69,7 @@ type hangingNode struct {
 	canceled bool
 }
 
-func (n *hangingNode) Meet(ctx context.Context, _ string, _ quorum.Member, _ time.Duration) ([]quorum.Member, error) {
+func (n *hangingNode) Announce(ctx context.Context, _ string, _ quorum.Member, _ time.Duration) ([]quorum.Member, error) {
 	<-ctx.Done()
 	n.canceled = ctx.Err() == context.Canceled
 	return nil, ctx.Err()

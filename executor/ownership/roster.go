@@ -24,7 +24,7 @@ func (r *roster) announce(now clock.Now) (err error) {
 		return nil
 	}
 	if r.entries == nil {
-		r.entries, err = quorum.NewRoster(quorum.RosterConfig{Nodes: r.cfg.Nodes, Room: roomOf(r.uid), ID: r.cfg.ID, TTL: r.ttl})
+		r.entries, err = quorum.NewRoster(quorum.RosterConfig{Nodes: r.cfg.Nodes, Registry: registryOf(r.uid), ID: r.cfg.ID, TTL: r.ttl})
 		if err != nil {
 			return err
 		}
@@ -43,8 +43,8 @@ func (r *roster) announce(now clock.Now) (err error) {
 	return nil
 }
 
-// roomOf returns the key of a run's list of processes on a lock node.
-func roomOf(uid string) string { return "salectl:" + uid + ":members" }
+// registryOf returns the key of a run's list of processes on a lock node.
+func registryOf(uid string) string { return "salectl:" + uid + ":members" }
 
 // discovered queues the calls of the roster and processes the listed members.
 func (r *roster) discovered(now clock.Now, e quorum.Effects) {

@@ -522,7 +522,7 @@ func (w *ownerWorld) holds(address string) (n int) {
 func (w *ownerWorld) there() []quorum.Member {
 	w.t.Helper()
 	const onlooker = "onlooker"
-	all, err := w.node.Meet(context.Background(), roomOf(saletest.UID), quorum.Member{ID: onlooker}, 0)
+	all, err := w.node.Announce(context.Background(), registryOf(saletest.UID), quorum.Member{ID: onlooker}, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}

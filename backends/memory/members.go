@@ -9,23 +9,23 @@ import (
 	"salectl/backends/quorum"
 )
 
-// present is what the node knows of a member.
+// present is a member as the node stores it.
 type present struct {
 	note    string
 	expires time.Time
 }
 
-// Meet is quorum.Node's.
-func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
+// Announce implements quorum.Node.
+func (n *Node) Announce(ctx context.Context, registry string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
 	if err := m.Check(ttl); err != nil {
 		return nil, err
 	}
-	return serve(ctx, n, OpMeet, func() ([]quorum.Member, error) { return n.meet(room, m, ttl) })
+	return serve(ctx, n, OpAnnounce, func() ([]quorum.Member, error) { return n.announce(registry, m, ttl) })
 }
 
-// meet must be called with mu held.
-func (n *Node) meet(room string, m quorum.Member, ttl time.Duration) (there []quorum.Member, err error) {
-	members := n.members[room]
+// announce must be called with mu held.
+func (n *Node) announce(registry string, m quorum.Member, ttl time.Duration) (all []quorum.Member, err error) {
+	members := n.members[registry]
 	if members == nil {
 		members = make(map[string]present)
 	}
@@ -43,18 +43,18 @@ func (n *Node) meet(room string, m quorum.Member, ttl time.Duration) (there []qu
 	case ttl == 0:
 		delete(members, m.ID)
 	case !known && len(members) == quorum.MaxMembers:
-		return nil, quorum.ErrRoomFull
+		return nil, quorum.ErrRegistryFull
 	default:
 		members[m.ID] = present{m.Note, n.now.Add(ttl)}
 	}
 	if n.members == nil {
 		n.members = make(map[string]map[string]present)
 	}
-	if n.members[room] = members; len(members) == 0 {
-		delete(n.members, room)
+	if n.members[registry] = members; len(members) == 0 {
+		delete(n.members, registry)
 	}
 	for _, id := range slices.Sorted(maps.Keys(members)) {
-		there = append(there, quorum.Member{ID: id, Note: members[id].note, Left: members[id].expires.Sub(n.now)})
+		all = append(all, quorum.Member{ID: id, Note: members[id].note, Left: members[id].expires.Sub(n.now)})
 	}
-	return there, nil
+	return all, nil
 }
