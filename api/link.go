@@ -81,7 +81,7 @@ func (c *call) free() {
 func (c *call) asksFor(r *Request) {
 	c.claim.User, c.claim.Key, c.claim.Quantity = r.User, r.Key, r.Quantity
 	c.claim.Names, c.claim.Adjacent = r.Units, r.Adjacent
-	c.asked.Claim, c.request.Asks, c.asks = &c.claim, &c.asked, &c.request
+	c.asked.Claim, c.request.Kind, c.asks = &c.claim, &c.asked, &c.request
 }
 
 var (
@@ -240,7 +240,7 @@ func (x *linked) wait(ctx context.Context, c *call) (sent bool, err error) {
 		<-c.done
 		return true, c.err
 	}
-	_ = x.conn.TrySend(&streampb.Request{Id: id, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // it only saves work
+	_ = x.conn.TrySend(&streampb.Request{Id: id, Kind: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // it only saves work
 	return true, context.Cause(ctx)
 }
 
@@ -277,7 +277,7 @@ func (x *linked) received(r *streampb.Reply) {
 		return // it is no longer waited for
 	}
 	client := x.link.client
-	switch says := r.Says.(type) {
+	switch says := r.Kind.(type) {
 	case *streampb.Reply_Answer:
 		client.answerOf(c.answer, says.Answer, c)
 		client.learn(says.Answer.Owner, int(says.Answer.Shard), int(says.Answer.Shards))
@@ -292,7 +292,7 @@ func (x *linked) received(r *streampb.Reply) {
 
 // told processes a message about the stream itself.
 func (x *linked) told(r *streampb.Reply) {
-	switch r.Says.(type) {
+	switch r.Kind.(type) {
 	case *streampb.Reply_GoingAway, *streampb.Reply_Problem:
 	default:
 		return

@@ -21,7 +21,7 @@ func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 	c.answer = a.next
 	if a.settles != nil {
 		c.how = How(a.settles.How)
-		c.asks = &streampb.Request{Asks: &streampb.Request_Settle{Settle: a.settles}}
+		c.asks = &streampb.Request{Kind: &streampb.Request_Settle{Settle: a.settles}}
 	} else {
 		c.asksFor(&a.claim)
 	}
@@ -56,7 +56,7 @@ func (s *server) result(a *Answer, err error) error {
 // lookOver looks up claims over a stream, at the first server that can answer.
 func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, q *streampb.Query, p Page) (claims []Claim, next string, err error) {
 	q.Before, q.Limit = p.Before, uint32(p.Limit)
-	r := &streampb.Request{Asks: &streampb.Request_Query{Query: q}}
+	r := &streampb.Request{Kind: &streampb.Request_Query{Query: q}}
 	err = c.inTurn(ctx, c.first(shard), func(s *server) error {
 		asks, answer := newCall(), Answer{}
 		defer asks.free()
@@ -130,7 +130,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	}
 	a.ID = ClaimIDOf(m.GetId()).String()
 	a.Units = append(make([]int64, 0, len(m.GetUnits())), m.GetUnits()...)
-	a.Asked, a.At, a.HeldUntil = m.GetAsked(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
+	a.Asked, a.At, a.HeldUntil = m.GetRequested(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
 	if p := m.GetPackets(); p != nil {
 		a.Currency = p.Currency
 		for _, minor := range p.Amounts {
@@ -150,7 +150,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 func BooksOf(m *streampb.Books) Books {
 	return Books{
 		SettledAt: TimeOf(m.SettledAtNs), Who: m.Who, Why: m.Why, Payment: m.Payment, Extended: m.Extended, Retired: m.Retired,
-		RefundDue: m.RefundsDue, RefundsDue: int(m.Owed), RefundDueNext: m.Next,
+		RefundDue: m.RefundsDue, RefundsDue: int(m.RefundCount), RefundDueNext: m.Next,
 	}
 }
 

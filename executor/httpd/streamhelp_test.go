@@ -50,7 +50,7 @@ func (l *listener) send(r *streampb.Request) {
 }
 
 func claimOf(id uint64, user string) *streampb.Request {
-	return &streampb.Request{Id: id, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: user, Quantity: 1}}}
+	return &streampb.Request{Id: id, Kind: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: user, Quantity: 1}}}
 }
 
 // hears returns the next message.
@@ -179,5 +179,5 @@ func (p *party) Accept(hello *streampb.Hello, send func(*streampb.Reply) error) 
 }
 
 func hello(id string) *streampb.Request {
-	return &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{PeerId: id, Address: "there:2", Version: "v1"}}}
+	return &streampb.Request{Kind: &streampb.Request_Hello{Hello: &streampb.Hello{PeerId: id, Address: "there:2", Version: "v1"}}}
 }

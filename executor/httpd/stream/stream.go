@@ -144,7 +144,7 @@ func (stream *stream) goAway() {
 		return
 	}
 	stream.away = true
-	stream.extra = streampb.Append(stream.extra, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
+	stream.extra = streampb.Append(stream.extra, &streampb.Reply{Kind: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
 	stream.news.Signal()
 	time.AfterFunc(min(awayGrace, stream.config.DrainTimeout/2), func() {
 		stream.mu.Lock()
