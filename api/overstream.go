@@ -130,7 +130,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	}
 	a.ID = ClaimIDOf(m.GetId()).String()
 	a.Units = append(make([]int64, 0, len(m.GetUnits())), m.GetUnits()...)
-	a.Asked, a.At, a.HeldUntil = m.GetRequested(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
+	a.Requested, a.At, a.HeldUntil = m.GetRequested(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
 	if p := m.GetPackets(); p != nil {
 		a.Currency = p.Currency
 		for _, minor := range p.Amounts {

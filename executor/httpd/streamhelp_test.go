@@ -79,7 +79,7 @@ func everyAnswer() map[string]executor.Answer {
 	held := sold
 	held.Outcome, held.Claim.State, held.Claim.HeldUntil = api.Held, api.Held, benchTime.Add(time.Minute)
 	few := sold
-	few.Claim.Asked, few.Replayed = 3, true
+	few.Claim.Requested, few.Replayed = 3, true
 	answers := map[string]executor.Answer{
 		"sold": sold, "held": held, "few": few,
 		"limit":    {Outcome: api.LimitReached, Claims: []executor.Claim{sold.Claim, held.Claim}},

@@ -54,7 +54,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 		m.Id = new(streampb.ClaimID)
 	}
 	c.ID.Put(m.Id)
-	m.User, m.Units, m.Requested, m.State = c.User, c.Units, c.Asked, string(c.State)
+	m.User, m.Units, m.Requested, m.State = c.User, c.Units, c.Requested, string(c.State)
 	m.AtNs, m.HeldUntilNs, m.Books, m.Packets = toNs(c.At), toNs(c.HeldUntil), nil, nil
 	m.Payloads, m.Undelivered = m.Payloads[:0], c.Undelivered
 	for _, p := range c.Payloads {
@@ -78,7 +78,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 // adds itself: packets and payloads.
 func claimOf(m *streampb.Claim) Claim {
 	c := Claim{
-		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetRequested(), State: api.Outcome(m.GetState()),
+		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Requested: m.GetRequested(), State: api.Outcome(m.GetState()),
 		Units: append([]int64(nil), m.GetUnits()...), At: api.TimeOf(m.GetAtNs()), HeldUntil: api.TimeOf(m.GetHeldUntilNs()),
 	}
 	if b := m.GetBooks(); b != nil {
