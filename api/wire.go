@@ -186,7 +186,7 @@ type Process struct {
 	// if its clock is wrong.
 	State string `json:"state"`
 	Self  bool   `json:"here,omitempty"` // the answering process
-	Up    bool   `json:"up"`             // the answering process has heard from it within a second
+	Up    bool   `json:"up"`             // the answering process has received a message of it within a second
 	// Shards is the number of owned shards, nil if unknown; Assigned that of assigned ones.
 	Shards   *int `json:"shards,omitempty"`
 	Assigned int  `json:"assigned"`
