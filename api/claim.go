@@ -25,8 +25,8 @@ type Answer struct {
 
 	Claim    Claim    // of an accepted claim, or of one settled as requested
 	Replayed bool     // the claim had been accepted before; not set for a settlement
-	problem  []byte   // document of any other answer; see Problem
-	said     *Problem // the same, of an answer that came over a stream; neither: it is only an outcome
+	document []byte   // document of any other answer; see Problem
+	decoded  *Problem // the same, of an answer that came over a stream; neither: it is only an outcome
 
 	// RetryAfter is the value of the header, or else that of the outcome's Row.
 	RetryAfter time.Duration
@@ -44,13 +44,13 @@ type Answer struct {
 // done. It is decoded on demand: a client with many claims rarely needs it.
 func (a *Answer) Problem() Problem {
 	switch {
-	case a.said != nil:
-		return *a.said
-	case a.problem == nil:
+	case a.decoded != nil:
+		return *a.decoded
+	case a.document == nil:
 		return a.Outcome.row().Problem()
 	}
 	var p Problem
-	_ = json.Unmarshal(a.problem, &p) // it was decoded before, for the outcome
+	_ = json.Unmarshal(a.document, &p) // it was decoded before, for the outcome
 	return p
 }
 
@@ -80,9 +80,9 @@ type Attempt struct {
 
 // Claim sends a claim until a server has decided it, always with the same key. It generates a
 // key if r has none, and claims one unit if r has no quantity. An invalid key is an error, and
-// no server is asked. An attempt without an answer, or with the answer Unknown, may have been
-// accepted; a further attempt tells. Where the table of outcomes has Again, the other servers
-// are asked at once. Then the client waits as long as the answers require and up to a quarter
+// no request is sent. An attempt without an answer, or with the answer Unknown, may have been
+// accepted; a further attempt finds out. Where the table of outcomes has Again, the other servers
+// are tried at once. Then the client waits as long as the answers require and up to a quarter
 // more, so that clients that were refused together do not return together.
 //
 // The error is nil if a server has answered and no attempt follows: the answer is final, or
@@ -104,7 +104,7 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 	case r.Quantity == 0: // not given, as in a body without one
 		r.Quantity = 1
 	}
-	a := c.asking()
+	a := c.newSubmission()
 	defer a.free()
 	a.claim = r
 	if !c.cfg.Stream {
@@ -115,11 +115,11 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 		a.key, a.body = []string{r.Key}, body
 	}
 	a.server = c.first(func(shards int) int { return shardOf(r.User, shards) })
-	return a.ask(ctx)
+	return a.submit(ctx)
 }
 
-// asking is one claim or settlement in progress.
-type asking struct {
+// submission is one claim or settlement in progress.
+type submission struct {
 	*Client
 	claim   Request              // user "": no claim
 	settles *streampb.Settlement // over a stream; nil: a claim, or a settlement over HTTP
@@ -130,7 +130,7 @@ type asking struct {
 	server   int // index of the server of the next attempt
 	attempts int
 	silent   int           // consecutive attempts without an answer
-	round    int           // servers asked since the last wait
+	round    int           // servers tried since the last wait
 	wait     time.Duration // longest wait that these servers require
 	inDoubt  bool
 	sent     atomic.Bool // the attempt has a connection: before that it reaches no server
@@ -141,30 +141,30 @@ type asking struct {
 	next    *Answer // of the current attempt: the other
 }
 
-var askings = sync.Pool{New: func() any { return new(asking) }}
+var submissions = sync.Pool{New: func() any { return new(submission) }}
 
-func (c *Client) asking() *asking {
-	a := askings.Get().(*asking)
+func (c *Client) newSubmission() *submission {
+	a := submissions.Get().(*submission)
 	a.Client, a.answer, a.next = c, &a.answers[1], &a.answers[0]
 	return a
 }
 
-func (a *asking) free() {
-	*a = asking{}
-	askings.Put(a)
+func (a *submission) free() {
+	*a = submission{}
+	submissions.Put(a)
 }
 
-// ask makes attempts until there is an answer, first at the server that is set.
-func (a *asking) ask(ctx context.Context) (Answer, error) {
+// submit makes attempts until there is an answer, first at the server that is set.
+func (a *submission) submit(ctx context.Context) (Answer, error) {
 	err := a.run(ctx)
 	a.answer.Key, a.answer.Attempts, a.answer.MayBeAccepted = a.claim.Key, a.attempts, a.inDoubt
 	return *a.answer, err
 }
 
-func (a *asking) run(ctx context.Context) error {
+func (a *submission) run(ctx context.Context) error {
 	for {
 		err := a.attempt(ctx)
-		if err != nil && ctx.Err() != nil { // cut off by ctx: the previous error says more
+		if err != nil && ctx.Err() != nil { // cut off by ctx: the previous error has more details
 			if a.attempts == 1 {
 				a.err = fmt.Errorf("no answer from %s", a.Client.server(a.server).base)
 			}
@@ -179,7 +179,7 @@ func (a *asking) run(ctx context.Context) error {
 				a.decided.Store(int32(a.server))
 			}
 		}
-		if more := a.tell(again && ctx.Err() == nil); !again || !more {
+		if more := a.report(again && ctx.Err() == nil); !again || !more {
 			return err
 		}
 		err = nil
@@ -195,21 +195,21 @@ func (a *asking) run(ctx context.Context) error {
 	}
 }
 
-// tell reports an attempt to Config.Attempted. false: no attempt follows.
-func (a *asking) tell(again bool) bool {
+// report reports an attempt to Config.Attempted. false: no attempt follows.
+func (a *submission) report(again bool) bool {
 	if a.cfg.Attempted == nil {
 		return true
 	}
-	told := Attempt{Number: a.attempts, Server: a.Client.server(a.server).base, Err: a.err, Again: again}
+	attempt := Attempt{Number: a.attempts, Server: a.Client.server(a.server).base, Err: a.err, Again: again}
 	if a.err == nil {
 		answer := *a.answer // the callee may keep it
-		told.Answer = &answer
+		attempt.Answer = &answer
 	}
-	return a.cfg.Attempted(told)
+	return a.cfg.Attempted(attempt)
 }
 
 // stopped returns the error of a claim whose context has ended.
-func (a *asking) stopped(ctx context.Context) error {
+func (a *submission) stopped(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if a.err == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return cause
@@ -219,10 +219,10 @@ func (a *asking) stopped(ctx context.Context) error {
 
 // turn chooses the server of the next attempt and returns how long to wait before.
 //
-// If this server has not decided, each of the others is asked before the client waits, also
+// If this server has not decided, each of the others is tried before the client waits, also
 // after Unknown: a process that has lost the sale answers so about its pending requests until
 // it has taken the sale over again, while its successor knows the outcome.
-func (a *asking) turn() time.Duration {
+func (a *submission) turn() time.Duration {
 	a.round++
 	a.wait = max(a.wait, a.due())
 	if a.err != nil || a.answer.Retry() == Again {
@@ -240,8 +240,8 @@ func (a *asking) turn() time.Duration {
 	return wait + time.Duration(a.cfg.Jitter()*float64(wait/4))
 }
 
-// due returns how long to wait before the server that was just asked is asked again.
-func (a *asking) due() time.Duration {
+// due returns how long to wait before the next request to the server of the last attempt.
+func (a *submission) due() time.Duration {
 	wait, most := a.answer.RetryAfter, a.cfg.MaxWait
 	switch foreign, is := errors.AsType[*UnexpectedError](a.err); {
 	case is:
@@ -256,7 +256,7 @@ func (a *asking) due() time.Duration {
 }
 
 // attempt makes one attempt, and records whether it may have been accepted.
-func (a *asking) attempt(ctx context.Context) (err error) {
+func (a *submission) attempt(ctx context.Context) (err error) {
 	a.attempts++
 	a.sent.Store(false)
 	if a.attempts > 2 {
@@ -300,7 +300,7 @@ func worthRetrying(err error) bool {
 }
 
 // post sends the request to a server over HTTP.
-func (a *asking) post(ctx context.Context, s *server) (answer Answer, err error) {
+func (a *submission) post(ctx context.Context, s *server) (answer Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims+a.path, bytes.NewReader(a.body))
 	if err != nil {
 		return answer, err
@@ -330,7 +330,7 @@ func (a *asking) post(ctx context.Context, s *server) (answer Answer, err error)
 		return Answer{}, unexpected(s.base, response, body)
 	}
 	if answer.Outcome = *outcome; !accepted {
-		answer.problem = bytes.Clone(body.Bytes())
+		answer.document = bytes.Clone(body.Bytes())
 	}
 	if answer.RetryAfter = retryAfter(response.Header); answer.RetryAfter == 0 {
 		answer.RetryAfter = max(answer.Outcome.Row().RetryAfter, time.Second)

@@ -59,7 +59,7 @@ type Config struct {
 	// configured for it.
 	Stream bool
 
-	// FollowOwners also asks servers outside Servers that an answer names as the owner of a
+	// FollowOwners also sends requests to servers outside Servers that an answer names as the owner of a
 	// user's shard. They receive the token, too: set it only where the answers are trusted,
 	// and with https where the network is not.
 	FollowOwners bool
@@ -189,7 +189,7 @@ type UnexpectedError struct {
 	Detail     string // from its problem document; "" without one
 	RetryAfter time.Duration
 
-	said Problem
+	problem Problem
 }
 
 func (e *UnexpectedError) Error() string {
@@ -217,7 +217,7 @@ func (e *UnexpectedError) passing() bool {
 // server of the sale reports why it cannot answer.
 func (c *Client) Status(ctx context.Context) (Sale, error) {
 	var sale Sale
-	err := c.look(ctx, salePath(c.cfg.Sale), &sale, func() bool { return sale.Sale == c.cfg.Sale })
+	err := c.get(ctx, salePath(c.cfg.Sale), &sale, func() bool { return sale.Sale == c.cfg.Sale })
 	return sale, err
 }
 
@@ -225,14 +225,14 @@ func (c *Client) Status(ctx context.Context) (Sale, error) {
 // *Problem with BadRequest.
 func (c *Client) User(ctx context.Context, user string, p Page) (has User, err error) {
 	if c.cfg.Stream {
-		has.Claims, has.Next, err = c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) }, &streampb.Query{User: user}, p)
+		has.Claims, has.Next, err = c.queryOver(ctx, func(shards int) int { return shardOf(user, shards) }, &streampb.Query{User: user}, p)
 		if err != nil {
 			return has, err
 		}
 		has.Sale, has.User = c.cfg.Sale, user
 		return has, nil
 	}
-	err = c.look(ctx, UserPath(c.cfg.Sale, user)+p.query(), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
+	err = c.get(ctx, UserPath(c.cfg.Sale, user)+p.query(), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
 	return has, err
 }
 
@@ -241,14 +241,14 @@ func (c *Client) User(ctx context.Context, user string, p Page) (has User, err e
 func (c *Client) LookUp(ctx context.Context, claim string, p Page) (Claim, error) {
 	var found Claim
 	if id, ok := ParseClaimID(claim); ok && c.cfg.Stream {
-		claims, _, err := c.lookOver(ctx, func(int) int { return id.Shard }, &streampb.Query{Claim: id.ToStream()}, p)
+		claims, _, err := c.queryOver(ctx, func(int) int { return id.Shard }, &streampb.Query{Claim: id.ToStream()}, p)
 		if err == nil && len(claims) == 1 {
 			found = claims[0]
 		}
 		return found, err
 	}
 	path := claimsPath(c.cfg.Sale) + "/" + url.PathEscape(claim) + p.query()
-	err := c.look(ctx, path, &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
+	err := c.get(ctx, path, &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
 	return found, err
 }
 
@@ -279,31 +279,31 @@ func (c *Client) Alive(ctx context.Context) error {
 	return nil
 }
 
-// look decodes the answer to a GET from the first server that has one. told reports whether
+// get decodes the answer to a GET from the first server that has one. matches reports whether
 // the decoded answer is the requested one.
-func (c *Client) look(ctx context.Context, path string, into any, told func() bool) error {
+func (c *Client) get(ctx context.Context, path string, into any, matches func() bool) error {
 	return c.inTurn(ctx, int(c.decided.Load()), func(s *server) error {
 		response, body, err := c.send(ctx, http.MethodGet, s.base+path, nil)
 		if err != nil {
 			return err
 		}
-		return decode(s.base, response, body, into, told)
+		return decode(s.base, response, body, into, matches)
 	})
 }
 
-// inTurn asks the servers, beginning with the one with the index at, until one answers. Otherwise it
-// returns the most informative error, of equal ones the last.
-func (c *Client) inTurn(ctx context.Context, at int, ask func(*server) error) (most error) {
+// inTurn calls query for the servers, beginning with the one with the index at, until one answers.
+// Otherwise it returns the most informative error, of equal ones the last.
+func (c *Client) inTurn(ctx context.Context, at int, query func(*server) error) (most error) {
 	tries := len(c.servers)
 	if at >= tries { // a discovered server
 		tries++
 	}
 	for range tries {
-		err := ask(c.server(at))
+		err := query(c.server(at))
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if says(err) >= says(most) {
+		if informative(err) >= informative(most) {
 			most = err
 		}
 		if at++; at >= len(c.servers) {
@@ -313,10 +313,10 @@ func (c *Client) inTurn(ctx context.Context, at int, ask func(*server) error) (m
 	return most
 }
 
-// says ranks an error. The order is: a server that has decided, one that temporarily could
+// informative ranks an error. The order is: a server that has decided, one that temporarily could
 // not, one that does not serve the sale. 0 is for anything that is no server of a sale or does
 // not answer.
-func says(err error) int {
+func informative(err error) int {
 	problem, is := errors.AsType[*Problem](err)
 	if !is {
 		return 0
@@ -331,12 +331,12 @@ func says(err error) int {
 }
 
 // decode decodes an answer of a sale, and returns the buffer to the pool.
-func decode(base string, response *http.Response, body *bytes.Buffer, into any, told func() bool) error {
+func decode(base string, response *http.Response, body *bytes.Buffer, into any, matches func() bool) error {
 	defer buffers.Put(body)
 	problem := new(Problem)
 	switch {
 	case response.StatusCode == http.StatusOK:
-		if json.Unmarshal(body.Bytes(), into) == nil && told() {
+		if json.Unmarshal(body.Bytes(), into) == nil && matches() {
 			return nil
 		}
 	case json.Unmarshal(body.Bytes(), problem) == nil && problem.Outcome != "":
@@ -383,12 +383,12 @@ func (c *Client) do(request *http.Request) (*http.Response, *bytes.Buffer, error
 }
 
 func unexpected(base string, r *http.Response, body *bytes.Buffer) error {
-	var said Problem
-	_ = json.Unmarshal(body.Bytes(), &said)                                                                          // the body may be anything
+	var problem Problem
+	_ = json.Unmarshal(body.Bytes(), &problem)                                                                       // the body may be anything
 	if r.StatusCode == http.StatusBadRequest && strings.Contains(body.String(), "HTTP request to an HTTPS server") { // text of net/http
-		said.Detail = speaksTLS
+		problem.Detail = speaksTLS
 	}
-	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, Detail: said.Detail, RetryAfter: retryAfter(r.Header), said: said}
+	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, Detail: problem.Detail, RetryAfter: retryAfter(r.Header), problem: problem}
 }
 
 // retryAfter returns the header's value; 0 if it is missing.

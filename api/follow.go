@@ -56,8 +56,8 @@ func (c *Client) Follow(ctx context.Context, f Following) iter.Seq2[Events, erro
 	return func(yield func(Events, error) bool) {
 		follows := &following{Client: c, Following: f, yield: yield}
 		for at, silent := 0, 0; ; at++ {
-			told := follows.told
-			err := follows.ask(ctx, c.servers[at%len(c.servers)].base)
+			before := follows.batches
+			err := follows.receive(ctx, c.servers[at%len(c.servers)].base)
 			foreign, _ := errors.AsType[*UnexpectedError](err)
 			switch {
 			case errors.Is(err, errFollowed):
@@ -70,7 +70,7 @@ func (c *Client) Follow(ctx context.Context, f Following) iter.Seq2[Events, erro
 				yield(Events{}, err)
 				return
 			}
-			if silent++; follows.told > told {
+			if silent++; follows.batches > before {
 				silent = 0
 			}
 			wait := min(firstBackoff<<min(silent, 10), maxBackoff)
@@ -95,12 +95,12 @@ var errFollowed = errors.New("the feed has ended")
 type following struct {
 	*Client
 	Following
-	yield func(Events, error) bool
-	told  int // number of batches yielded
+	yield   func(Events, error) bool
+	batches int // number of batches yielded
 }
 
-// ask yields the events of one server until that ends.
-func (f *following) ask(ctx context.Context, base string) error {
+// receive yields the events of one server until that ends.
+func (f *following) receive(ctx context.Context, base string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silent := time.AfterFunc(silence, cancel)
@@ -153,7 +153,7 @@ func refusedFeed(base string, r *http.Response) error {
 }
 
 // read yields server-sent events. Only an event with an id ends a batch.
-func (f *following) read(r *http.Response, heard func()) error {
+func (f *following) read(r *http.Response, received func()) error {
 	lines := bufio.NewReaderSize(r.Body, 1<<16)
 	var batch Events
 	var event Event
@@ -163,7 +163,7 @@ func (f *following) read(r *http.Response, heard func()) error {
 		if err != nil {
 			return err // an incomplete batch is received again
 		}
-		heard()
+		received()
 		line = bytes.TrimRight(line, "\r\n")
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
@@ -188,7 +188,7 @@ func (f *following) read(r *http.Response, heard func()) error {
 			return fmt.Errorf("an event is no JSON: %w", err)
 		}
 		batch.Position, batch.Ended = id, last.Data.Ended
-		f.From, f.told = id, f.told+1
+		f.From, f.batches = id, f.batches+1
 		if !f.yield(batch, nil) || batch.Ended {
 			return errFollowed
 		}

@@ -51,12 +51,12 @@ type call struct {
 	done  chan struct{} // holds one signal
 	until int           // tick of the stream at which the call times out
 
-	id   uint64
-	asks *streampb.Request
+	id      uint64
+	message *streampb.Request
 
-	// The parts of asks for a claim are reused, which saves allocations.
+	// The parts of message for a claim are reused, which saves allocations.
 	request streampb.Request
-	asked   streampb.Request_Claim
+	kind    streampb.Request_Claim
 	claim   streampb.NewClaim
 
 	how    How     // of a settlement; "": none
@@ -72,16 +72,16 @@ func newCall() *call { return pooledCalls.Get().(*call) }
 
 func (c *call) free() {
 	c.answer, c.claims, c.next, c.err, c.how = nil, nil, "", nil, ""
-	c.asks = nil
+	c.message = nil
 	c.claim.Reset()
 	pooledCalls.Put(c)
 }
 
-// asksFor makes the call send a claim.
-func (c *call) asksFor(r *Request) {
+// setClaim makes the call send a claim.
+func (c *call) setClaim(r *Request) {
 	c.claim.User, c.claim.Key, c.claim.Quantity = r.User, r.Key, r.Quantity
 	c.claim.Names, c.claim.Adjacent = r.Units, r.Adjacent
-	c.asked.Claim, c.request.Asks, c.asks = &c.claim, &c.asked, &c.request
+	c.kind.Claim, c.request.Kind, c.message = &c.claim, &c.kind, &c.request
 }
 
 var (
@@ -171,9 +171,9 @@ func (l *link) leave(x *linked) {
 	}
 }
 
-// ask sends a request and waits for its answer, which it stores in c. sent reports whether the
+// roundTrip sends a request and waits for its answer, which it stores in c. sent reports whether the
 // server may have received the request.
-func (l *link) ask(ctx context.Context, c *call) (sent bool, err error) {
+func (l *link) roundTrip(ctx context.Context, c *call) (sent bool, err error) {
 	for range 2 {
 		x, err := l.stream(ctx)
 		if err != nil {
@@ -220,8 +220,8 @@ func (x *linked) takeLocked(id uint64) {
 
 func (x *linked) wait(ctx context.Context, c *call) (sent bool, err error) {
 	id := c.id
-	c.asks.Id = id
-	if err = x.conn.out.add(ctx, true, c.asks); err != nil {
+	c.message.Id = id
+	if err = x.conn.out.add(ctx, true, c.message); err != nil {
 		if x.take(id) == nil {
 			<-c.done
 		}
@@ -240,7 +240,7 @@ func (x *linked) wait(ctx context.Context, c *call) (sent bool, err error) {
 		<-c.done
 		return true, c.err
 	}
-	_ = x.conn.TrySend(&streampb.Request{Id: id, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // it only saves work
+	_ = x.conn.TrySend(&streampb.Request{Id: id, Kind: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // it only saves work
 	return true, context.Cause(ctx)
 }
 
@@ -269,7 +269,7 @@ func (x *linked) ticks() {
 // received processes a message.
 func (x *linked) received(r *streampb.Reply) {
 	if r.Id == 0 {
-		x.told(r)
+		x.control(r)
 		return
 	}
 	c := x.take(r.Id)
@@ -277,12 +277,12 @@ func (x *linked) received(r *streampb.Reply) {
 		return // it is no longer waited for
 	}
 	client := x.link.client
-	switch says := r.Says.(type) {
+	switch kind := r.Kind.(type) {
 	case *streampb.Reply_Answer:
-		client.answerOf(c.answer, says.Answer, c)
-		client.learn(says.Answer.Owner, int(says.Answer.Shard), int(says.Answer.Shards))
+		client.answerOf(c.answer, kind.Answer, c)
+		client.learn(kind.Answer.Owner, int(kind.Answer.Shard), int(kind.Answer.Shards))
 	case *streampb.Reply_Problem:
-		*c.answer = answerOfProblem(says.Problem)
+		*c.answer = answerOfProblem(kind.Problem)
 	default:
 		c.err = fmt.Errorf("%s sent an invalid answer", x.link.server.base)
 	}
@@ -290,9 +290,9 @@ func (x *linked) received(r *streampb.Reply) {
 	c.done <- struct{}{}
 }
 
-// told processes a message about the stream itself.
-func (x *linked) told(r *streampb.Reply) {
-	switch r.Says.(type) {
+// control processes a message about the stream itself.
+func (x *linked) control(r *streampb.Reply) {
+	switch r.Kind.(type) {
 	case *streampb.Reply_GoingAway, *streampb.Reply_Problem:
 	default:
 		return
@@ -330,6 +330,6 @@ func (x *linked) closed(err error) {
 func answerOfProblem(p *streampb.Problem) Answer {
 	return Answer{
 		Outcome: Outcome(p.Outcome), Status: int(p.Status), RetryAfter: time.Second,
-		said: &Problem{Type: "about:blank", Title: p.Title, Status: int(p.Status), Detail: p.Detail, Outcome: Outcome(p.Outcome)},
+		decoded: &Problem{Type: "about:blank", Title: p.Title, Status: int(p.Status), Detail: p.Detail, Outcome: Outcome(p.Outcome)},
 	}
 }

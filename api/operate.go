@@ -40,11 +40,11 @@ func (c *Client) Drain(ctx context.Context, undo bool) (Share, error) {
 
 func (c *Client) share(ctx context.Context, method string, body any) (s Share, err error) {
 	base := c.servers[0].base
-	response, said, err := c.send(ctx, method, base+salePath(c.cfg.Sale)+"/drain", body)
+	response, reply, err := c.send(ctx, method, base+salePath(c.cfg.Sale)+"/drain", body)
 	if err != nil {
 		return s, err
 	}
-	err = decode(base, response, said, &s, func() bool { return s.Sale == c.cfg.Sale })
+	err = decode(base, response, reply, &s, func() bool { return s.Sale == c.cfg.Sale })
 	return s, err
 }
 

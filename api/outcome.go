@@ -39,9 +39,8 @@ const (
 	NoExtension Outcome = "no_extension"  // the sale extends no holds
 	NoSuchClaim Outcome = "no_such_claim" // no claim has the id
 
-	// These say that one request is not accepted. About an earlier request with the same key
-	// they say so only if this process decided it: a process does not know the requests to
-	// others.
+	// These report that one request is not accepted. They cover an earlier request with the same
+	// key only if this process decided it: a process does not know the requests to others.
 	Overloaded Outcome = "overloaded"  // refused before anything was written
 	NoQuorum   Outcome = "no_quorum"   // this process lost the right to write
 	Standby    Outcome = "standby"     // another process serves the sale
@@ -59,7 +58,7 @@ func (o Outcome) Accepted() bool { return o == Sold || o == Held || o == Entered
 // Denies returns Row.Denies, also for outcomes of newer programs.
 func (o Outcome) Denies() bool { return o.row().Denies }
 
-// Retry tells whether repeating a request with the same key may help.
+// Retry reports whether repeating a request with the same key may help.
 type Retry int
 
 const (
@@ -98,7 +97,7 @@ type Row struct {
 	// RetryAfter is the least value of the header Retry-After; an answer may have more. 0: the
 	// header is sent only if the server knows the time.
 	RetryAfter time.Duration
-	// Decides reports that the server has looked the key up in the ledger, so that this is
+	// Decides reports that the server has read the key in the ledger, so that this is
 	// also the answer to all earlier attempts. A sale that is closed or gone may have accepted
 	// the claim before.
 	Decides bool
@@ -117,9 +116,9 @@ func (row *Row) Problem() Problem {
 	return Problem{Type: OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome}
 }
 
-// AskAgain ends the detail if an earlier request with the same key may have reached another
+// RepeatAdvice ends the detail if an earlier request with the same key may have reached another
 // server, or this one before its restart.
-const AskAgain = " Repeat the request with the same Idempotency-Key: an earlier one may have been accepted."
+const RepeatAdvice = " Repeat the request with the same Idempotency-Key: an earlier one may have been accepted."
 
 // outcomes is the only definition of the meaning of outcomes outside of the executor.
 var outcomes = [...]Row{
@@ -172,17 +171,17 @@ var outcomes = [...]Row{
 		Title: "No such sale", Detail: "This server serves no sale of this name."},
 
 	{Outcome: Overloaded, Denies: true, Status: http.StatusTooManyRequests, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not processed." + AskAgain},
+		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not processed." + RepeatAdvice},
 	{Outcome: NoQuorum, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "No quorum", Detail: "This server cannot sell at the moment: it has no lease, or the ledger does not answer. It did not accept this request." + AskAgain},
+		Title: "No quorum", Detail: "This server cannot sell at the moment: it has no lease, or the ledger does not answer. It did not accept this request." + RepeatAdvice},
 	{Outcome: Unknown, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Unknown", Detail: "It is not yet known whether the request was accepted." + AskAgain},
+		Title: "Unknown", Detail: "It is not yet known whether the request was accepted." + RepeatAdvice},
 	{Outcome: Standby, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Standby", Detail: "The owner of the shard cannot be reached at the moment; this request was not processed." + AskAgain},
+		Title: "Standby", Detail: "The owner of the shard cannot be reached at the moment; this request was not processed." + RepeatAdvice},
 	{Outcome: NotChecked, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + AskAgain},
+		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + RepeatAdvice},
 	{Outcome: Draining, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Shutting down", Detail: "This server is shutting down; this request was not processed." + AskAgain},
+		Title: "Shutting down", Detail: "This server is shutting down; this request was not processed." + RepeatAdvice},
 }
 
 // Outcomes returns the table of all outcomes: accepted ones first, then by the action that

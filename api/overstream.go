@@ -15,17 +15,17 @@ import (
 // Requests over a stream, with results of the form that HTTP/1.1 gives them.
 
 // sendOver is post over a stream, with the answer in a.next.
-func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
+func (a *submission) sendOver(ctx context.Context, s *server) (err error) {
 	c := newCall()
 	defer c.free()
 	c.answer = a.next
 	if a.settles != nil {
 		c.how = How(a.settles.How)
-		c.asks = &streampb.Request{Asks: &streampb.Request_Settle{Settle: a.settles}}
+		c.message = &streampb.Request{Kind: &streampb.Request_Settle{Settle: a.settles}}
 	} else {
-		c.asksFor(&a.claim)
+		c.setClaim(&a.claim)
 	}
-	sent, err := s.link.ask(ctx, c)
+	sent, err := s.link.roundTrip(ctx, c)
 	if sent {
 		a.sent.Store(true)
 	}
@@ -36,16 +36,16 @@ func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 // the same request over HTTP.
 func (s *server) result(a *Answer, err error) error {
 	switch foreign, is := errors.AsType[*UnexpectedError](err); {
-	case is && foreign.said.Outcome != "": // the server has opened no stream
-		said := foreign.said
+	case is && foreign.problem.Outcome != "": // the server has opened no stream
+		problem := foreign.problem
 		*a = Answer{
-			Outcome: said.Outcome, Status: foreign.StatusCode, Server: s.base, said: &said,
-			RetryAfter: max(foreign.RetryAfter, said.Outcome.Row().RetryAfter),
+			Outcome: problem.Outcome, Status: foreign.StatusCode, Server: s.base, decoded: &problem,
+			RetryAfter: max(foreign.RetryAfter, problem.Outcome.Row().RetryAfter),
 		}
 		return nil
-	case err == nil && a.Outcome == "" && a.said != nil: // it has not processed the request, such as for want of a right
-		status := fmt.Sprintf("%d %s", a.said.Status, a.said.Title)
-		err = &UnexpectedError{Server: s.base, StatusCode: a.said.Status, Status: status, Detail: a.said.Detail, said: *a.said}
+	case err == nil && a.Outcome == "" && a.decoded != nil: // it has not processed the request, such as for want of a right
+		status := fmt.Sprintf("%d %s", a.decoded.Status, a.decoded.Title)
+		err = &UnexpectedError{Server: s.base, StatusCode: a.decoded.Status, Status: status, Detail: a.decoded.Detail, problem: *a.decoded}
 	case err == nil:
 		return nil
 	}
@@ -53,32 +53,32 @@ func (s *server) result(a *Answer, err error) error {
 	return err
 }
 
-// lookOver looks up claims over a stream, at the first server that can answer.
-func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, q *streampb.Query, p Page) (claims []Claim, next string, err error) {
+// queryOver looks up claims over a stream, at the first server that can answer.
+func (c *Client) queryOver(ctx context.Context, shard func(shards int) int, q *streampb.Query, p Page) (claims []Claim, next string, err error) {
 	q.Before, q.Limit = p.Before, uint32(p.Limit)
-	r := &streampb.Request{Asks: &streampb.Request_Query{Query: q}}
+	r := &streampb.Request{Kind: &streampb.Request_Query{Query: q}}
 	err = c.inTurn(ctx, c.first(shard), func(s *server) error {
-		asks, answer := newCall(), Answer{}
-		defer asks.free()
-		asks.asks, asks.answer = r, &answer
-		_, err := s.link.ask(ctx, asks)
+		call, answer := newCall(), Answer{}
+		defer call.free()
+		call.message, call.answer = r, &answer
+		_, err := s.link.roundTrip(ctx, call)
 		if err = s.result(&answer, err); err != nil {
 			return err
 		}
-		if answer.Outcome != "" || answer.said != nil {
+		if answer.Outcome != "" || answer.decoded != nil {
 			return new(answer.Problem())
 		}
-		claims, next = asks.claims, asks.next
+		claims, next = call.claims, call.next
 		return nil
 	})
 	return claims, next, err
 }
 
 // answerOf stores an answer in a.
-func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
+func (c *Client) answerOf(a *Answer, m *streampb.Answer, call *call) {
 	if m.Outcome == "" { // of a look-up
-		if asked.claims, asked.next = c.claimsOf(m.Claims), m.Next; m.Claim != nil {
-			asked.claims = c.claimsOf([]*streampb.Claim{m.Claim})
+		if call.claims, call.next = c.claimsOf(m.Claims), m.Next; m.Claim != nil {
+			call.claims = c.claimsOf([]*streampb.Claim{m.Claim})
 		}
 		return
 	}
@@ -87,9 +87,9 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 	if a.RetryAfter == 0 {
 		a.RetryAfter = time.Second
 	}
-	settled := asked.how != ""
-	if done := !settled && row.Outcome.Accepted() || settled && row.Outcome == asked.how.Done(); done {
-		c.claimOf(&a.Claim, m.Claim, row.Outcome, asked.claim.User)
+	settled := call.how != ""
+	if done := !settled && row.Outcome.Accepted() || settled && row.Outcome == call.how.Done(); done {
+		c.claimOf(&a.Claim, m.Claim, row.Outcome, call.claim.User)
 		if a.Replayed = m.Replayed && !settled; m.Replayed || settled {
 			a.Status = http.StatusOK
 		}
@@ -108,7 +108,7 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 	if m.Claim != nil && len(p.Claims) == 0 {
 		p.Claims = c.claimsOf([]*streampb.Claim{m.Claim})
 	}
-	a.said = &p
+	a.decoded = &p
 }
 
 func (c *Client) claimsOf(all []*streampb.Claim) []Claim {
@@ -130,7 +130,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	}
 	a.ID = ClaimIDOf(m.GetId()).String()
 	a.Units = append(make([]int64, 0, len(m.GetUnits())), m.GetUnits()...)
-	a.Asked, a.At, a.HeldUntil = m.GetAsked(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
+	a.Requested, a.At, a.HeldUntil = m.GetRequested(), TimeOf(m.GetAtNs()), TimeOf(m.GetHeldUntilNs())
 	if p := m.GetPackets(); p != nil {
 		a.Currency = p.Currency
 		for _, minor := range p.Amounts {
@@ -150,7 +150,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 func BooksOf(m *streampb.Books) Books {
 	return Books{
 		SettledAt: TimeOf(m.SettledAtNs), Who: m.Who, Why: m.Why, Payment: m.Payment, Extended: m.Extended, Retired: m.Retired,
-		RefundDue: m.RefundsDue, RefundsDue: int(m.Owed), RefundDueNext: m.Next,
+		RefundDue: m.RefundsDue, RefundsDue: int(m.RefundCount), RefundDueNext: m.Next,
 	}
 }
 

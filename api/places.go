@@ -26,13 +26,13 @@ const mostShards = 1 << 16
 // mostFollowed bounds the number of servers discovered from answers.
 const mostFollowed = 1024
 
-// restAfter is the time for which a server that gave no answer is not asked first.
+// restAfter is the time for which a server that gave no answer is not tried first.
 const restAfter = time.Second
 
 // shardOf returns the shard of a user's claims, as servers compute it.
 func shardOf(user string, shards int) int { return int(xxhash.Sum64String(user) % uint64(shards)) }
 
-// first returns the server to ask first: the known owner of the shard, or else the server that
+// first returns the server to try first: the known owner of the shard, or else the server that
 // decided last.
 func (c *Client) first(of func(shards int) int) int {
 	if p := c.owners.Load(); p != nil {

@@ -70,7 +70,7 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 	if err != nil {
 		return Answer{}, err
 	}
-	a := c.asking()
+	a := c.newSubmission()
 	defer a.free()
 	a.path, a.key, a.body = "/"+url.PathEscape(claim)+"/"+string(how), []string{}, body
 	id, ok := ParseClaimID(claim)
@@ -78,5 +78,5 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 		a.settles = &streampb.Settlement{Claim: id.ToStream(), How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}
 	}
 	a.server = c.first(func(int) int { return id.Shard })
-	return a.ask(ctx)
+	return a.submit(ctx)
 }

@@ -117,9 +117,9 @@ func (c *StreamConn) open(ctx context.Context, transport http.RoundTripper) (*ht
 		return response, nil
 	}
 	defer response.Body.Close()
-	var said bytes.Buffer
-	_, _ = said.ReadFrom(io.LimitReader(response.Body, maxRefusal)) // the body may be anything
-	return nil, unexpected(c.cfg.Server, response, &said)
+	var body bytes.Buffer
+	_, _ = body.ReadFrom(io.LimitReader(response.Body, maxRefusal)) // the body may be anything
+	return nil, unexpected(c.cfg.Server, response, &body)
 }
 
 // maxRefusal bounds the bytes read of an answer that opens no stream.

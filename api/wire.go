@@ -22,12 +22,12 @@ type Request struct {
 // Claim is an accepted claim: the answer to a claim (201, or 200 if it had been accepted
 // before) and to GET /v1/sales/{sale}/claims/{claim}, and an element of User.
 type Claim struct {
-	Outcome Outcome `json:"outcome"` // Sold, Held, Expired, Cancelled or Refunded
-	ID      string  `json:"claim"`
-	Sale    string  `json:"sale"`
-	User    string  `json:"user"`
-	Units   []int64 `json:"units"`
-	Asked   int64   `json:"asked,omitempty"` // requested units, if fewer were granted
+	Outcome   Outcome `json:"outcome"` // Sold, Held, Expired, Cancelled or Refunded
+	ID        string  `json:"claim"`
+	Sale      string  `json:"sale"`
+	User      string  `json:"user"`
+	Units     []int64 `json:"units"`
+	Requested int64   `json:"requested,omitempty"` // requested units, if fewer were granted
 
 	// Of a red packet: the amount of each unit, an exact decimal, and the currency by ISO
 	// 4217.
@@ -186,7 +186,7 @@ type Process struct {
 	// if its clock is wrong.
 	State string `json:"state"`
 	Self  bool   `json:"here,omitempty"` // the answering process
-	Up    bool   `json:"up"`             // the answering process has heard from it within a second
+	Up    bool   `json:"up"`             // the answering process has received a message of it within a second
 	// Shards is the number of owned shards, nil if unknown; Assigned that of assigned ones.
 	Shards   *int `json:"shards,omitempty"`
 	Assigned int  `json:"assigned"`

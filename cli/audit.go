@@ -167,7 +167,7 @@ func (p *program) foundText(found []export.Claim) {
 	}
 	t := terminal.NewTable("claim", "state", "user", "units", "at", "held until", "payment", "refund due")
 	for _, f := range found {
-		t.Row(f.Claim, f.State, f.User, numbers(f.Units)+ofAsked(f.Asked), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")))
+		t.Row(f.Claim, f.State, f.User, numbers(f.Units)+ofRequested(f.Requested), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")))
 	}
 	t.Write(p.out, "  ", c.Dim)
 }

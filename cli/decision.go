@@ -104,10 +104,10 @@ func numbers(units []int64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(units), " ", ", "), "[]")
 }
 
-// ofAsked returns " (3 asked)" for a claim that got fewer units than requested.
-func ofAsked(asked int64) string {
-	if asked == 0 {
+// ofRequested returns " (3 requested)" for a claim that got fewer units than requested.
+func ofRequested(requested int64) string {
+	if requested == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d asked)", asked)
+	return fmt.Sprintf(" (%d requested)", requested)
 }

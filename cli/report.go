@@ -178,12 +178,12 @@ func (p *program) view(name string, data any) {
 	c := p.colours(p.out)
 	views := template.Must(template.New("").Funcs(report.Numbers).Funcs(template.FuncMap{
 		"bold": c.Bold, "dim": c.Dim, "green": c.Green, "red": c.Red, "yellow": c.Yellow,
-		"accounted": accountedText,
-		"asked":     ofAsked,
-		"indent":    func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },
-		"join":      strings.Join,
-		"mostCost":  func() uint64 { return rules.MaxCost },
-		"ordered":   rehearse.Ordered[int],
+		"accounted":   accountedText,
+		"ofRequested": ofRequested,
+		"indent":      func(text string) string { return strings.ReplaceAll(text, "\n", "\n      ") },
+		"join":        strings.Join,
+		"mostCost":    func() uint64 { return rules.MaxCost },
+		"ordered":     rehearse.Ordered[int],
 		"some": func(mark string, texts []string, noun string, all bool) string {
 			var b strings.Builder
 			terminal.WriteSome(&b, mark, texts, noun, all)

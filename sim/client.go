@@ -155,7 +155,7 @@ func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard boo
 		if heard {
 			c.w.told(op, check.ClaimReturned, answerOf(a))
 			c.w.hit("claim " + string(a.Outcome))
-			if a.Claim.Asked != 0 {
+			if a.Claim.Requested != 0 {
 				c.w.hit("claim given a part")
 			}
 			if a.Accepted() {
@@ -353,7 +353,7 @@ func claimOf(c executor.Claim) check.Claim {
 	if c.State == "" {
 		return check.Claim{}
 	}
-	return check.Claim{ID: c.ID.String(), User: c.User, Units: c.Units, Asked: c.Asked, State: string(c.State)}
+	return check.Claim{ID: c.ID.String(), User: c.User, Units: c.Units, Asked: c.Requested, State: string(c.State)}
 }
 
 func claimsOf(all []executor.Claim) []check.Claim {

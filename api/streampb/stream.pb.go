@@ -31,7 +31,7 @@ type Request struct {
 	Id        uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                // from 1; identifies the request in its reply, and can be reused afterwards
 	TimeoutMs uint32                 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // time limit of the request; 0: that of the server
 	Forwarded bool                   `protobuf:"varint,3,opt,name=forwarded,proto3" json:"forwarded,omitempty"`                  // by a process of the sale; must not be forwarded again
-	// Types that are valid to be assigned to Asks:
+	// Types that are valid to be assigned to Kind:
 	//
 	//	*Request_Hello
 	//	*Request_Claim
@@ -39,7 +39,7 @@ type Request struct {
 	//	*Request_Query
 	//	*Request_Cancel
 	//	*Request_Peer
-	Asks          isRequest_Asks `protobuf_oneof:"asks"`
+	Kind          isRequest_Kind `protobuf_oneof:"kind"`
 	Run           string         `protobuf:"bytes,11,opt,name=run,proto3" json:"run,omitempty"` // with forwarded: the uid of its run; "": any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -96,16 +96,16 @@ func (x *Request) GetForwarded() bool {
 	return false
 }
 
-func (x *Request) GetAsks() isRequest_Asks {
+func (x *Request) GetKind() isRequest_Kind {
 	if x != nil {
-		return x.Asks
+		return x.Kind
 	}
 	return nil
 }
 
 func (x *Request) GetHello() *Hello {
 	if x != nil {
-		if x, ok := x.Asks.(*Request_Hello); ok {
+		if x, ok := x.Kind.(*Request_Hello); ok {
 			return x.Hello
 		}
 	}
@@ -114,7 +114,7 @@ func (x *Request) GetHello() *Hello {
 
 func (x *Request) GetClaim() *NewClaim {
 	if x != nil {
-		if x, ok := x.Asks.(*Request_Claim); ok {
+		if x, ok := x.Kind.(*Request_Claim); ok {
 			return x.Claim
 		}
 	}
@@ -123,7 +123,7 @@ func (x *Request) GetClaim() *NewClaim {
 
 func (x *Request) GetSettle() *Settlement {
 	if x != nil {
-		if x, ok := x.Asks.(*Request_Settle); ok {
+		if x, ok := x.Kind.(*Request_Settle); ok {
 			return x.Settle
 		}
 	}
@@ -132,7 +132,7 @@ func (x *Request) GetSettle() *Settlement {
 
 func (x *Request) GetQuery() *Query {
 	if x != nil {
-		if x, ok := x.Asks.(*Request_Query); ok {
+		if x, ok := x.Kind.(*Request_Query); ok {
 			return x.Query
 		}
 	}
@@ -141,7 +141,7 @@ func (x *Request) GetQuery() *Query {
 
 func (x *Request) GetCancel() *Cancel {
 	if x != nil {
-		if x, ok := x.Asks.(*Request_Cancel); ok {
+		if x, ok := x.Kind.(*Request_Cancel); ok {
 			return x.Cancel
 		}
 	}
@@ -150,7 +150,7 @@ func (x *Request) GetCancel() *Cancel {
 
 func (x *Request) GetPeer() []byte {
 	if x != nil {
-		if x, ok := x.Asks.(*Request_Peer); ok {
+		if x, ok := x.Kind.(*Request_Peer); ok {
 			return x.Peer
 		}
 	}
@@ -164,8 +164,8 @@ func (x *Request) GetRun() string {
 	return ""
 }
 
-type isRequest_Asks interface {
-	isRequest_Asks()
+type isRequest_Kind interface {
+	isRequest_Kind()
 }
 
 type Request_Hello struct {
@@ -192,17 +192,17 @@ type Request_Peer struct {
 	Peer []byte `protobuf:"bytes,10,opt,name=peer,proto3,oneof"` // between processes of the sale
 }
 
-func (*Request_Hello) isRequest_Asks() {}
+func (*Request_Hello) isRequest_Kind() {}
 
-func (*Request_Claim) isRequest_Asks() {}
+func (*Request_Claim) isRequest_Kind() {}
 
-func (*Request_Settle) isRequest_Asks() {}
+func (*Request_Settle) isRequest_Kind() {}
 
-func (*Request_Query) isRequest_Asks() {}
+func (*Request_Query) isRequest_Kind() {}
 
-func (*Request_Cancel) isRequest_Asks() {}
+func (*Request_Cancel) isRequest_Kind() {}
 
-func (*Request_Peer) isRequest_Asks() {}
+func (*Request_Peer) isRequest_Kind() {}
 
 // Hello is the first message of a process of the sale to another. It is repeated, with only
 // the token, after a change of the token.
@@ -650,13 +650,13 @@ func (x *ClaimID) GetUnit() int64 {
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the request; 0: the reply concerns the stream
-	// Types that are valid to be assigned to Says:
+	// Types that are valid to be assigned to Kind:
 	//
 	//	*Reply_Answer
 	//	*Reply_GoingAway
 	//	*Reply_Problem
 	//	*Reply_Peer
-	Says          isReply_Says `protobuf_oneof:"says"`
+	Kind          isReply_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,16 +698,16 @@ func (x *Reply) GetId() uint64 {
 	return 0
 }
 
-func (x *Reply) GetSays() isReply_Says {
+func (x *Reply) GetKind() isReply_Kind {
 	if x != nil {
-		return x.Says
+		return x.Kind
 	}
 	return nil
 }
 
 func (x *Reply) GetAnswer() *Answer {
 	if x != nil {
-		if x, ok := x.Says.(*Reply_Answer); ok {
+		if x, ok := x.Kind.(*Reply_Answer); ok {
 			return x.Answer
 		}
 	}
@@ -716,7 +716,7 @@ func (x *Reply) GetAnswer() *Answer {
 
 func (x *Reply) GetGoingAway() *GoingAway {
 	if x != nil {
-		if x, ok := x.Says.(*Reply_GoingAway); ok {
+		if x, ok := x.Kind.(*Reply_GoingAway); ok {
 			return x.GoingAway
 		}
 	}
@@ -725,7 +725,7 @@ func (x *Reply) GetGoingAway() *GoingAway {
 
 func (x *Reply) GetProblem() *Problem {
 	if x != nil {
-		if x, ok := x.Says.(*Reply_Problem); ok {
+		if x, ok := x.Kind.(*Reply_Problem); ok {
 			return x.Problem
 		}
 	}
@@ -734,15 +734,15 @@ func (x *Reply) GetProblem() *Problem {
 
 func (x *Reply) GetPeer() []byte {
 	if x != nil {
-		if x, ok := x.Says.(*Reply_Peer); ok {
+		if x, ok := x.Kind.(*Reply_Peer); ok {
 			return x.Peer
 		}
 	}
 	return nil
 }
 
-type isReply_Says interface {
-	isReply_Says()
+type isReply_Kind interface {
+	isReply_Kind()
 }
 
 type Reply_Answer struct {
@@ -761,13 +761,13 @@ type Reply_Peer struct {
 	Peer []byte `protobuf:"bytes,7,opt,name=peer,proto3,oneof"`
 }
 
-func (*Reply_Answer) isReply_Says() {}
+func (*Reply_Answer) isReply_Kind() {}
 
-func (*Reply_GoingAway) isReply_Says() {}
+func (*Reply_GoingAway) isReply_Kind() {}
 
-func (*Reply_Problem) isReply_Says() {}
+func (*Reply_Problem) isReply_Kind() {}
 
-func (*Reply_Peer) isReply_Says() {}
+func (*Reply_Peer) isReply_Kind() {}
 
 // Answer is the result of a request.
 type Answer struct {
@@ -974,7 +974,7 @@ type Claim struct {
 	Id            *ClaimID               `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Units         []int64                `protobuf:"varint,3,rep,packed,name=units,proto3" json:"units,omitempty"`
-	Asked         int64                  `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
+	Requested     int64                  `protobuf:"varint,4,opt,name=requested,proto3" json:"requested,omitempty"` // units, if fewer were granted
 	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	AtNs          int64                  `protobuf:"fixed64,6,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
 	HeldUntilNs   int64                  `protobuf:"fixed64,7,opt,name=held_until_ns,json=heldUntilNs,proto3" json:"held_until_ns,omitempty"`
@@ -1037,9 +1037,9 @@ func (x *Claim) GetUnits() []int64 {
 	return nil
 }
 
-func (x *Claim) GetAsked() int64 {
+func (x *Claim) GetRequested() int64 {
 	if x != nil {
-		return x.Asked
+		return x.Requested
 	}
 	return 0
 }
@@ -1155,9 +1155,9 @@ type Books struct {
 	Payment       string                 `protobuf:"bytes,4,opt,name=payment,proto3" json:"payment,omitempty"`
 	Extended      bool                   `protobuf:"varint,5,opt,name=extended,proto3" json:"extended,omitempty"`
 	Retired       bool                   `protobuf:"varint,6,opt,name=retired,proto3" json:"retired,omitempty"`
-	RefundsDue    []string               `protobuf:"bytes,7,rep,name=refunds_due,json=refundsDue,proto3" json:"refunds_due,omitempty"` // the newest
-	Owed          uint32                 `protobuf:"varint,8,opt,name=owed,proto3" json:"owed,omitempty"`                              // number of all refunds due
-	Next          string                 `protobuf:"bytes,9,opt,name=next,proto3" json:"next,omitempty"`                               // cursor of older refunds due; "": none
+	RefundsDue    []string               `protobuf:"bytes,7,rep,name=refunds_due,json=refundsDue,proto3" json:"refunds_due,omitempty"`     // the newest
+	RefundCount   uint32                 `protobuf:"varint,8,opt,name=refund_count,json=refundCount,proto3" json:"refund_count,omitempty"` // of all refunds due
+	Next          string                 `protobuf:"bytes,9,opt,name=next,proto3" json:"next,omitempty"`                                   // cursor of older refunds due; "": none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1241,9 +1241,9 @@ func (x *Books) GetRefundsDue() []string {
 	return nil
 }
 
-func (x *Books) GetOwed() uint32 {
+func (x *Books) GetRefundCount() uint32 {
 	if x != nil {
-		return x.Owed
+		return x.RefundCount
 	}
 	return 0
 }
@@ -1441,7 +1441,7 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x04peer\x18\n" +
 	" \x01(\fH\x00R\x04peer\x12\x10\n" +
 	"\x03run\x18\v \x01(\tR\x03runB\x06\n" +
-	"\x04asks\"\x7f\n" +
+	"\x04kind\"\x7f\n" +
 	"\x05Hello\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -1483,7 +1483,7 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"going_away\x18\x05 \x01(\v2\x1c.salectl.stream.v1.GoingAwayH\x00R\tgoingAway\x126\n" +
 	"\aproblem\x18\x06 \x01(\v2\x1a.salectl.stream.v1.ProblemH\x00R\aproblem\x12\x14\n" +
 	"\x04peer\x18\a \x01(\fH\x00R\x04peerB\x06\n" +
-	"\x04says\"\xcf\x04\n" +
+	"\x04kind\"\xcf\x04\n" +
 	"\x06Answer\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12.\n" +
 	"\x05claim\x18\x02 \x01(\v2\x18.salectl.stream.v1.ClaimR\x05claim\x12\x1a\n" +
@@ -1507,12 +1507,12 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x04next\x18\x11 \x01(\tR\x04next\x12\x1c\n" +
 	"\telsewhere\x18\x12 \x01(\bR\telsewhere\x12\x19\n" +
 	"\bowner_id\x18\x13 \x01(\tR\aownerId\x12\x14\n" +
-	"\x05epoch\x18\x14 \x01(\x04R\x05epoch\"\x82\x03\n" +
+	"\x05epoch\x18\x14 \x01(\x04R\x05epoch\"\x8a\x03\n" +
 	"\x05Claim\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x02id\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
-	"\x05units\x18\x03 \x03(\x03R\x05units\x12\x14\n" +
-	"\x05asked\x18\x04 \x01(\x03R\x05asked\x12\x14\n" +
+	"\x05units\x18\x03 \x03(\x03R\x05units\x12\x1c\n" +
+	"\trequested\x18\x04 \x01(\x03R\trequested\x12\x14\n" +
 	"\x05state\x18\x05 \x01(\tR\x05state\x12\x13\n" +
 	"\x05at_ns\x18\x06 \x01(\x10R\x04atNs\x12\"\n" +
 	"\rheld_until_ns\x18\a \x01(\x10R\vheldUntilNs\x12.\n" +
@@ -1523,7 +1523,7 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\vundelivered\x18\v \x01(\bR\vundelivered\"7\n" +
 	"\aPayload\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values\"\xe8\x01\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"\xf7\x01\n" +
 	"\x05Books\x12\"\n" +
 	"\rsettled_at_ns\x18\x01 \x01(\x10R\vsettledAtNs\x12\x10\n" +
 	"\x03who\x18\x02 \x01(\tR\x03who\x12\x10\n" +
@@ -1532,8 +1532,8 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\bextended\x18\x05 \x01(\bR\bextended\x12\x18\n" +
 	"\aretired\x18\x06 \x01(\bR\aretired\x12\x1f\n" +
 	"\vrefunds_due\x18\a \x03(\tR\n" +
-	"refundsDue\x12\x12\n" +
-	"\x04owed\x18\b \x01(\rR\x04owed\x12\x12\n" +
+	"refundsDue\x12!\n" +
+	"\frefund_count\x18\b \x01(\rR\vrefundCount\x12\x12\n" +
 	"\x04next\x18\t \x01(\tR\x04next\"U\n" +
 	"\aPackets\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x14\n" +

@@ -77,10 +77,10 @@ func (f filler) text() string {
 
 // messages calls f with messages of each kind: first with such as have each field, then
 // with random ones.
-func messages[M proto.Message](t *testing.T, oneof protoreflect.Name, fresh func() M, check func(M)) {
+func messages[M proto.Message](t *testing.T, fresh func() M, check func(M)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	members := fresh().ProtoReflect().Descriptor().Oneofs().ByName(oneof).Fields()
+	members := fresh().ProtoReflect().Descriptor().Oneofs().ByName("kind").Fields()
 	for round := range 60 {
 		for i := range members.Len() {
 			m := fresh()
@@ -112,10 +112,10 @@ func TestCode(t *testing.T) {
 			t.Fatalf("decoded %v is %v, %v", m, got, err)
 		}
 	}
-	messages(t, "asks", func() *Request { return new(Request) }, func(m *Request) {
+	messages(t, func() *Request { return new(Request) }, func(m *Request) {
 		held(m, Append(nil, m), func(b []byte) (proto.Message, error) { return decoder.Request(b) })
 	})
-	messages(t, "says", func() *Reply { return new(Reply) }, func(m *Reply) {
+	messages(t, func() *Reply { return new(Reply) }, func(m *Reply) {
 		held(m, Append([]byte("before")[:0], m), func(b []byte) (proto.Message, error) { return decoder.Reply(b) })
 	})
 }
@@ -158,13 +158,13 @@ func TestDecodesOddBytesAlike(t *testing.T) {
 		}
 		return b
 	}
-	messages(t, "asks", func() *Request { return new(Request) }, func(m *Request) {
+	messages(t, func() *Request { return new(Request) }, func(m *Request) {
 		b, _ := proto.Marshal(m)
 		for range 8 {
 			alike(mangled(b), new(Request), func(b []byte) (proto.Message, error) { return decoder.Request(b) })
 		}
 	})
-	messages(t, "says", func() *Reply { return new(Reply) }, func(m *Reply) {
+	messages(t, func() *Reply { return new(Reply) }, func(m *Reply) {
 		b, _ := proto.Marshal(m)
 		for range 8 {
 			alike(mangled(b), new(Reply), func(b []byte) (proto.Message, error) { return decoder.Reply(b) })
@@ -204,24 +204,24 @@ func forget(m protoreflect.Message) {
 func TestDecoderIsUsedAgain(t *testing.T) {
 	var d Decoder
 	encode := func(m proto.Message) []byte { b, _ := proto.Marshal(m); return b }
-	full := &Reply{Id: 1, Says: &Reply_Answer{Answer: &Answer{
+	full := &Reply{Id: 1, Kind: &Reply_Answer{Answer: &Answer{
 		Outcome: "expired", Message: "late", Owner: "a:1", Shard: 3, Shards: 4, Replayed: true,
-		Claim: &Claim{Id: &ClaimID{Slot: 9, Unit: 2}, User: "ada", Units: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Asked: 12, State: "expired", AtNs: 1, HeldUntilNs: 2, Books: &Books{Who: "me"}},
+		Claim: &Claim{Id: &ClaimID{Slot: 9, Unit: 2}, User: "ada", Units: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Requested: 12, State: "expired", AtNs: 1, HeldUntilNs: 2, Books: &Books{Who: "me"}},
 	}}}
 	if got, err := d.Reply(encode(full)); err != nil || !proto.Equal(got, full) {
 		t.Fatalf("%v, %v", got, err)
 	}
-	empty := &Reply{Says: &Reply_Answer{Answer: &Answer{Claim: &Claim{Id: &ClaimID{}}}}}
+	empty := &Reply{Kind: &Reply_Answer{Answer: &Answer{Claim: &Claim{Id: &ClaimID{}}}}}
 	if got, err := d.Reply(encode(empty)); err != nil || !proto.Equal(got, empty) {
 		t.Errorf("after another one: %v, %v", got, err)
 	}
-	claim := &Request{Id: 1, TimeoutMs: 2, Forwarded: true, Run: "of before", Asks: &Request_Claim{Claim: &NewClaim{User: "ada", Key: "k", Quantity: 3}}}
+	claim := &Request{Id: 1, TimeoutMs: 2, Forwarded: true, Run: "of before", Kind: &Request_Claim{Claim: &NewClaim{User: "ada", Key: "k", Quantity: 3}}}
 	first, err := d.Request(encode(claim))
 	if err != nil {
 		t.Fatal(err)
 	}
 	user := first.GetClaim().User
-	if got, err := d.Request(encode(&Request{Asks: &Request_Claim{Claim: &NewClaim{}}})); err != nil || !proto.Equal(got, &Request{Asks: &Request_Claim{Claim: &NewClaim{}}}) || user != "ada" {
+	if got, err := d.Request(encode(&Request{Kind: &Request_Claim{Claim: &NewClaim{}}})); err != nil || !proto.Equal(got, &Request{Kind: &Request_Claim{Claim: &NewClaim{}}}) || user != "ada" {
 		t.Errorf("after another one: %v, %v; the text is %q", got, err, user)
 	}
 }
@@ -258,7 +258,7 @@ func TestCut(t *testing.T) {
 }
 
 func BenchmarkAnswer(b *testing.B) {
-	m := &Reply{Id: 77, Says: &Reply_Answer{Answer: &Answer{Outcome: "sold", Owner: "127.0.0.1:8080", Shard: 3, Shards: 5, Claim: &Claim{
+	m := &Reply{Id: 77, Kind: &Reply_Answer{Answer: &Answer{Outcome: "sold", Owner: "127.0.0.1:8080", Shard: 3, Shards: 5, Claim: &Claim{
 		Id: &ClaimID{Shard: 3, Slot: 1234, Index: 56}, User: "user-00000000001", Units: []int64{123456}, State: "sold", AtNs: 1762862400123456789,
 	}}}}
 	encoded, _ := proto.Marshal(m)
@@ -292,7 +292,7 @@ func TestReader(t *testing.T) {
 	var all []byte
 	users := []string{"ada", "", strings.Repeat("b", 100_000), "c"}
 	for i, user := range users {
-		all = Append(all, &Request{Id: uint64(i), Asks: &Request_Claim{Claim: &NewClaim{User: user}}})
+		all = Append(all, &Request{Id: uint64(i), Kind: &Request_Claim{Claim: &NewClaim{User: user}}})
 	}
 	for name, in := range map[string]io.Reader{
 		"as they are":  bytes.NewReader(all),

@@ -50,7 +50,7 @@ func (m *Request) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if vtmsg, ok := m.Asks.(interface {
+	if vtmsg, ok := m.Kind.(interface {
 		MarshalToSizedBufferVT([]byte) (int, error)
 	}); ok {
 		size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
@@ -631,7 +631,7 @@ func (m *Reply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if vtmsg, ok := m.Says.(interface {
+	if vtmsg, ok := m.Kind.(interface {
 		MarshalToSizedBufferVT([]byte) (int, error)
 	}); ok {
 		size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
@@ -1001,8 +1001,8 @@ func (m *Claim) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x2a
 	}
-	if m.Asked != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Asked))
+	if m.Requested != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Requested))
 		i--
 		dAtA[i] = 0x20
 	}
@@ -1135,8 +1135,8 @@ func (m *Books) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x4a
 	}
-	if m.Owed != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Owed))
+	if m.RefundCount != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RefundCount))
 		i--
 		dAtA[i] = 0x40
 	}
@@ -1365,7 +1365,7 @@ var vtprotoPool_Request = sync.Pool{
 
 func (m *Request) ResetVT() {
 	if m != nil {
-		if oneof, ok := m.Asks.(*Request_Claim); ok {
+		if oneof, ok := m.Kind.(*Request_Claim); ok {
 			oneof.Claim.ReturnToVTPool()
 		}
 		m.Reset()
@@ -1435,7 +1435,7 @@ var vtprotoPool_Reply = sync.Pool{
 
 func (m *Reply) ResetVT() {
 	if m != nil {
-		if oneof, ok := m.Says.(*Reply_Answer); ok {
+		if oneof, ok := m.Kind.(*Reply_Answer); ok {
 			oneof.Answer.ReturnToVTPool()
 		}
 		m.Reset()
@@ -1521,7 +1521,7 @@ func (m *Request) SizeVT() (n int) {
 	if m.Forwarded {
 		n += 2
 	}
-	if vtmsg, ok := m.Asks.(interface{ SizeVT() int }); ok {
+	if vtmsg, ok := m.Kind.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
 	}
 	l = len(m.Run)
@@ -1776,7 +1776,7 @@ func (m *Reply) SizeVT() (n int) {
 	if m.Id != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Id))
 	}
-	if vtmsg, ok := m.Says.(interface{ SizeVT() int }); ok {
+	if vtmsg, ok := m.Kind.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
 	}
 	n += len(m.unknownFields)
@@ -1931,8 +1931,8 @@ func (m *Claim) SizeVT() (n int) {
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
-	if m.Asked != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Asked))
+	if m.Requested != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Requested))
 	}
 	l = len(m.State)
 	if l > 0 {
@@ -2020,8 +2020,8 @@ func (m *Books) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
-	if m.Owed != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Owed))
+	if m.RefundCount != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RefundCount))
 	}
 	l = len(m.Next)
 	if l > 0 {
@@ -2206,7 +2206,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Asks.(*Request_Hello); ok {
+			if oneof, ok := m.Kind.(*Request_Hello); ok {
 				if err := oneof.Hello.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -2215,7 +2215,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Asks = &Request_Hello{Hello: v}
+				m.Kind = &Request_Hello{Hello: v}
 			}
 			iNdEx = postIndex
 		case 5:
@@ -2247,7 +2247,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Asks.(*Request_Claim); ok {
+			if oneof, ok := m.Kind.(*Request_Claim); ok {
 				if err := oneof.Claim.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -2256,7 +2256,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Asks = &Request_Claim{Claim: v}
+				m.Kind = &Request_Claim{Claim: v}
 			}
 			iNdEx = postIndex
 		case 6:
@@ -2288,7 +2288,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Asks.(*Request_Settle); ok {
+			if oneof, ok := m.Kind.(*Request_Settle); ok {
 				if err := oneof.Settle.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -2297,7 +2297,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Asks = &Request_Settle{Settle: v}
+				m.Kind = &Request_Settle{Settle: v}
 			}
 			iNdEx = postIndex
 		case 7:
@@ -2329,7 +2329,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Asks.(*Request_Query); ok {
+			if oneof, ok := m.Kind.(*Request_Query); ok {
 				if err := oneof.Query.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -2338,7 +2338,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Asks = &Request_Query{Query: v}
+				m.Kind = &Request_Query{Query: v}
 			}
 			iNdEx = postIndex
 		case 9:
@@ -2370,7 +2370,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Asks.(*Request_Cancel); ok {
+			if oneof, ok := m.Kind.(*Request_Cancel); ok {
 				if err := oneof.Cancel.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -2379,7 +2379,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Asks = &Request_Cancel{Cancel: v}
+				m.Kind = &Request_Cancel{Cancel: v}
 			}
 			iNdEx = postIndex
 		case 10:
@@ -2413,7 +2413,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			}
 			v := make([]byte, postIndex-iNdEx)
 			copy(v, dAtA[iNdEx:postIndex])
-			m.Asks = &Request_Peer{Peer: v}
+			m.Kind = &Request_Peer{Peer: v}
 			iNdEx = postIndex
 		case 11:
 			if wireType != 2 {
@@ -3666,7 +3666,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Says.(*Reply_Answer); ok {
+			if oneof, ok := m.Kind.(*Reply_Answer); ok {
 				if err := oneof.Answer.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -3675,7 +3675,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Says = &Reply_Answer{Answer: v}
+				m.Kind = &Reply_Answer{Answer: v}
 			}
 			iNdEx = postIndex
 		case 5:
@@ -3707,7 +3707,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Says.(*Reply_GoingAway); ok {
+			if oneof, ok := m.Kind.(*Reply_GoingAway); ok {
 				if err := oneof.GoingAway.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -3716,7 +3716,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Says = &Reply_GoingAway{GoingAway: v}
+				m.Kind = &Reply_GoingAway{GoingAway: v}
 			}
 			iNdEx = postIndex
 		case 6:
@@ -3748,7 +3748,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Says.(*Reply_Problem); ok {
+			if oneof, ok := m.Kind.(*Reply_Problem); ok {
 				if err := oneof.Problem.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -3757,7 +3757,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Says = &Reply_Problem{Problem: v}
+				m.Kind = &Reply_Problem{Problem: v}
 			}
 			iNdEx = postIndex
 		case 7:
@@ -3791,7 +3791,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 			}
 			v := make([]byte, postIndex-iNdEx)
 			copy(v, dAtA[iNdEx:postIndex])
-			m.Says = &Reply_Peer{Peer: v}
+			m.Kind = &Reply_Peer{Peer: v}
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -4537,9 +4537,9 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 			}
 		case 4:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Asked", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Requested", wireType)
 			}
-			m.Asked = 0
+			m.Requested = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -4549,7 +4549,7 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Asked |= int64(b&0x7F) << shift
+				m.Requested |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -5085,9 +5085,9 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 			iNdEx = postIndex
 		case 8:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Owed", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field RefundCount", wireType)
 			}
-			m.Owed = 0
+			m.RefundCount = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -5097,7 +5097,7 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Owed |= uint32(b&0x7F) << shift
+				m.RefundCount |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -41,7 +41,7 @@ type Claim struct {
 	State     string              `json:"state,omitempty"` // new state; "": unchanged
 	User      string              `json:"user,omitempty"`
 	Units     []int64             `json:"units,omitempty"`
-	Asked     int64               `json:"asked,omitempty"`
+	Requested int64               `json:"requested,omitempty"`
 	Amounts   []string            `json:"amounts,omitempty"`
 	Currency  string              `json:"currency,omitempty"` // ISO 4217 code of the currency of Amounts
 	Payloads  []map[string]string `json:"payloads,omitempty"`
@@ -204,7 +204,7 @@ func generation(number uint64, s *pb.Settings) fields {
 
 func (t *eventMaker) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 	d := &Claim{
-		Claim: claimID(t.shard, slot, i), Shard: t.shard, State: "sold", User: op.GetUser(), Units: op.GetUnits(), Asked: int64(op.GetAsked()),
+		Claim: claimID(t.shard, slot, i), Shard: t.shard, State: "sold", User: op.GetUser(), Units: op.GetUnits(), Requested: int64(op.GetRequested()),
 		HeldUntil: ledger.FormatTime(op.GetHeldUntilUs()),
 	}
 	switch {

@@ -37,7 +37,7 @@ func TestPartsThatAreNone(t *testing.T) {
 					units = append(units, first+int64(i))
 				}
 				op := ledger.ClaimOp(user, "k", units...)
-				op.GetClaim().Asked = test.asked
+				op.GetClaim().Requested = test.asked
 				return op
 			}
 			s := ledger.BegunState(t)
@@ -68,13 +68,13 @@ func TestExportOfParts(t *testing.T) {
 	w.Commit(0, d)
 	for i, want := range []int64{5, 0} {
 		c := w.Shards[0].Claim(i)
-		if line := claimLines(t, w)[i]; c.Asked != want || line.Asked != want {
-			t.Errorf("claim %d has asked for %d, exported %d, want %d", i, c.Asked, line.Asked, want)
+		if line := claimLines(t, w)[i]; c.Requested != want || line.Requested != want {
+			t.Errorf("claim %d has asked for %d, exported %d, want %d", i, c.Requested, line.Requested, want)
 		}
 	}
 	w.End()
 	file := mustExport(t, w)
-	if n := strings.Count(string(file), `"asked":5`); n != 1 || strings.Count(string(file), `"asked"`) != 1 {
+	if n := strings.Count(string(file), `"requested":5`); n != 1 || strings.Count(string(file), `"requested"`) != 1 {
 		t.Errorf("%d lines of the export have it", n)
 	}
 	if a := mustAudit(t, w.Logs); !a.OK {
@@ -97,7 +97,7 @@ func TestResaleOfAPart(t *testing.T) {
 	d = w.Draft(0)
 	d.Expire(w.Shards[0].Claim(0))
 	d.Claim(w.Buyer(0), "k", 1) // of its units
-	if v := d.Late(w.Shards[0].Claim(0), "payment"); v.Kind != ledger.SettleDone || len(v.Claim.Units) != 3 || v.Claim.Asked != 5 {
+	if v := d.Late(w.Shards[0].Claim(0), "payment"); v.Kind != ledger.SettleDone || len(v.Claim.Units) != 3 || v.Claim.Requested != 5 {
 		t.Errorf("%+v", v)
 	}
 	w.Commit(0, d)

@@ -33,8 +33,8 @@ type claims struct {
 	// Units of the few records whose units are not one run, or have numbers above 32 bits.
 	scattered map[uint32][]int64
 
-	// Quantities asked for by the records that were given fewer units.
-	asked map[uint32]uint32
+	// Quantities requested by the records that were granted fewer units.
+	requested map[uint32]uint32
 
 	// Original units of the records for which a late payment has bought other units.
 	originalUnits map[uint32][]int64
@@ -83,7 +83,7 @@ type Claim struct {
 	User        string
 	Key         string
 	Units       []int64
-	Asked       int64 // units asked for, if fewer were given; else 0
+	Requested   int64 // quantity of the request, if fewer were granted; else 0
 	State       ClaimState
 	TimeUs      int64 // time of its commit, or of the grab by its node's clock
 	HeldUntilUs int64 // deadline of its hold; 0: never held
@@ -128,7 +128,7 @@ func newClaims() claims {
 		users:         users{text: text, unpaid: make(map[uint32]uint32)},
 		holds:         holds{owed: owedPayments{known: make(map[owedPayment]struct{}), byClaim: make(map[uint32][]string)}},
 		scattered:     make(map[uint32][]int64),
-		asked:         make(map[uint32]uint32),
+		requested:     make(map[uint32]uint32),
 		originalUnits: make(map[uint32][]int64),
 	}
 }
@@ -198,8 +198,8 @@ func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 		c.byKey.add(c.text.mix(at.userHash, string(op.GetKey())), i)
 	}
 	owner.last, owner.claims, owner.units = i+1, owner.claims+1, owner.units+int64(len(units))
-	if op.GetAsked() != 0 {
-		c.asked[i] = op.GetAsked()
+	if op.GetRequested() != 0 {
+		c.requested[i] = op.GetRequested()
 	}
 	c.rulings.add(i, op.GetAttributes())
 	if r.state() == StateHeld {
@@ -237,7 +237,7 @@ func (c *claims) with(i uint32, due int) Claim {
 	claim := Claim{
 		Slot: uint64(r.slot), Index: r.index(),
 		User: c.users.name(r.user), Key: c.text.get(r.key),
-		Units: c.units(i), Asked: int64(c.asked[i]), State: r.state(), TimeUs: c.times[r.slot],
+		Units: c.units(i), Requested: int64(c.requested[i]), State: r.state(), TimeUs: c.times[r.slot],
 		Ruling: c.rulings.of(i, uint64(r.slot)),
 	}
 	if int(i) < len(c.granted) {
@@ -257,7 +257,7 @@ func (c *claims) with(i uint32, due int) Claim {
 
 // quantity returns the number of units that a claim asked for.
 func (c *claims) quantity(i uint32) int64 {
-	if asked := c.asked[i]; asked != 0 {
+	if asked := c.requested[i]; asked != 0 {
 		return int64(asked)
 	}
 	return max(int64(c.records.At(i).count), 1) // an entry is for one
@@ -272,7 +272,7 @@ func (c *claims) chosen(i uint32, w Demand) bool {
 	if !ok {
 		units = c.units(i)
 	}
-	return w.fits(units, c.asked[i])
+	return w.fits(units, c.requested[i])
 }
 
 func (c *claims) units(i uint32) []int64 {

@@ -20,7 +20,7 @@ func anyClaim(t *rapid.T) *pb.Claim {
 		Units:       rapid.SliceOf(rapid.Int64()).Draw(t, "units"),
 		HeldUntilUs: rapid.Int64().Draw(t, "held"), Fill: rapid.Uint64().Draw(t, "fill"), GrantedUs: rapid.Int64().Draw(t, "granted"),
 		GraceUs: rapid.Int64().Draw(t, "grace"), Attributes: rapid.SliceOf(rapid.Byte()).Draw(t, "attributes"),
-		Asked: rapid.Uint32().Draw(t, "asked"), Entry: rapid.Bool().Draw(t, "entry"),
+		Requested: rapid.Uint32().Draw(t, "asked"), Entry: rapid.Bool().Draw(t, "entry"),
 	}
 }
 

@@ -169,7 +169,7 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	quantity = w.quantity(quantity)
 	more, op, ok := d.changes.find(d.commit.Ops, user, key)
 	if ok {
-		if c := d.commit.Ops[op].GetClaim(); max(int64(len(c.GetUnits())), int64(c.GetAsked()), 1) != quantity || !w.fits(c.GetUnits(), c.GetAsked()) {
+		if c := d.commit.Ops[op].GetClaim(); max(int64(len(c.GetUnits())), int64(c.GetRequested()), 1) != quantity || !w.fits(c.GetUnits(), c.GetRequested()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
@@ -216,7 +216,7 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	}
 	c := d.beginClaim(size, r, user, key, quantity)
 	if quantity < asked {
-		c.Asked = uint32(asked)
+		c.Requested = uint32(asked)
 	}
 	c.HeldUntilUs, c.GraceUs = until, grace
 	c.Units = d.after.take(d.memory.unitSlice(int(quantity)), quantity, chosen, w)
@@ -279,7 +279,7 @@ func (d *Draft) beginClaim(size int, r Ruling, user, key string, n int64) *pb.Cl
 	if r.Rules != "" {
 		c.Attributes = append(c.Attributes, r.Attributes[:]...)
 	}
-	c.Units, c.Asked, c.Entry = nil, 0, false
+	c.Units, c.Requested, c.Entry = nil, 0, false
 	c.HeldUntilUs, c.GraceUs, c.Fill, c.GrantedUs = 0, 0, 0, 0
 	return c
 }

@@ -46,7 +46,7 @@ func TestClaimSome(t *testing.T) {
 			said := func(v Decision) string {
 				switch v.Kind {
 				case Granted:
-					n, asked := len(d.Units(v.Op)), d.commit.Ops[v.Op].GetClaim().GetAsked()
+					n, asked := len(d.Units(v.Op)), d.commit.Ops[v.Op].GetClaim().GetRequested()
 					if asked == 0 {
 						return fmt.Sprint("granted ", n)
 					}
@@ -82,7 +82,7 @@ func TestClaimSome(t *testing.T) {
 			if c.ask > int64(units) {
 				wanted = c.ask
 			}
-			if again := s.Draft(TestOwner, 31).Claim("u", "k", c.ask); again.Kind != Replay || len(again.Claim.Units) != units || again.Claim.Asked != wanted {
+			if again := s.Draft(TestOwner, 31).Claim("u", "k", c.ask); again.Kind != Replay || len(again.Claim.Units) != units || again.Claim.Requested != wanted {
 				t.Errorf("again: %+v", again)
 			}
 			if again, ok := s.Recall("u", "k", c.ask, 31, Demand{}); !ok || again.Kind != Replay {
@@ -118,7 +118,7 @@ func TestGrabsAreNoParts(t *testing.T) {
 	s := BegunState(t)
 	MustFold(t, s, By(GenerationOp(2, 0, SomeSettings())), By(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: 1}}}))
 	grab := ClaimOp("u", "k", 1)
-	grab.GetClaim().Fill, grab.GetClaim().GrantedUs, grab.GetClaim().Asked = 1, 10, 2
+	grab.GetClaim().Fill, grab.GetClaim().GrantedUs, grab.GetClaim().Requested = 1, 10, 2
 	if _, err := FoldCommit(s, By(grab)); err == nil || !strings.Contains(err.Error(), "a grab that has asked for more") {
 		t.Errorf("got %v", err)
 	}

@@ -24,7 +24,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	switch {
 	case entry != s.settings.GetDraw():
 		return fmt.Errorf("an entry in a sale that is no draw, or a claim in one that is")
-	case entry && (grab || n > 0 || op.GetHeldUntilUs() != 0 || op.GetGraceUs() != 0 || op.GetAsked() != 0):
+	case entry && (grab || n > 0 || op.GetHeldUntilUs() != 0 || op.GetGraceUs() != 0 || op.GetRequested() != 0):
 		return fmt.Errorf("an entry that has units, or a hold")
 	case op.GetFill() != s.Totals.Fill:
 		return fmt.Errorf("a claim of fill %d, the shard is at %d", op.GetFill(), s.Totals.Fill)
@@ -32,7 +32,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("a claim by somebody who is not the owner")
 	case grab && op.GetHeldUntilUs() != 0:
 		return fmt.Errorf("a grab that is held")
-	case grab && op.GetAsked() != 0:
+	case grab && op.GetRequested() != 0:
 		return fmt.Errorf("a grab that has asked for more than it was given")
 	case n == 0 && !entry:
 		return fmt.Errorf("a claim for nothing")
@@ -85,7 +85,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 // checkPartial checks a claim that was given fewer units than it asked for, of a user with had
 // units before: the settings allow it, and no more units remain for the user.
 func checkPartial(settings *pb.Settings, op *pb.Claim, had, available int64) error {
-	asked, n := int64(op.GetAsked()), int64(len(op.GetUnits()))
+	asked, n := int64(op.GetRequested()), int64(len(op.GetUnits()))
 	switch {
 	case asked == 0:
 		return nil

@@ -78,7 +78,7 @@ func heldClaim(state api.Outcome) executor.Claim {
 // partClaim is firstClaim as it is if more was asked for.
 func partClaim() executor.Claim {
 	c := firstClaim
-	c.Asked = 4
+	c.Requested = 4
 	return c
 }
 
@@ -96,7 +96,7 @@ var answers = map[string]struct {
 	"sold, asked again": {
 		executor.Answer{Outcome: api.Sold, Claim: firstClaim, Replayed: true}, 200, "", firstClaimBody},
 	"sold in part": {executor.Answer{Outcome: api.Sold, Claim: partClaim()}, 201, "",
-		strings.Replace(firstClaimBody, `[5,7]`, `[5,7],"asked":4`, 1)},
+		strings.Replace(firstClaimBody, `[5,7]`, `[5,7],"requested":4`, 1)},
 	"held until": {executor.Answer{Outcome: api.Held, Claim: heldClaim(api.Held)}, 201, "", heldClaimBody("held")},
 	"held": {executor.Answer{Outcome: api.Held, Claim: firstClaim}, 201, "",
 		strings.Replace(firstClaimBody, "sold", "held", 1)},

@@ -150,7 +150,7 @@ func refusals(ctx context.Context, addr, sale string, under, total int) error {
 	buf, to := make([]byte, 64<<10), 0
 	user := make([]byte, 0, 16)
 	claim := &streampb.NewClaim{Key: "key-000000000001", Quantity: 1}
-	request := &streampb.Request{Asks: &streampb.Request_Claim{Claim: claim}}
+	request := &streampb.Request{Kind: &streampb.Request_Claim{Claim: claim}}
 	for sent, told := 0, 0; told < total; {
 		messages = messages[:0]
 		for ; sent < min(total, told+under); sent++ {

@@ -94,7 +94,7 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}})).url, nil)
 	id := &streampb.ClaimID{Shard: 3, Slot: 1234, Index: 56}
 	settle := func(n uint64, x *streampb.Settlement) *streampb.Request {
-		return &streampb.Request{Id: n, Asks: &streampb.Request_Settle{Settle: x}}
+		return &streampb.Request{Id: n, Kind: &streampb.Request_Settle{Settle: x}}
 	}
 	l.send(settle(1, &streampb.Settlement{Claim: id, How: "confirm", Payment: "p-1"}))
 	if r := l.hears(); r.GetAnswer().GetOutcome() != "sold" || r.GetAnswer().Claim.Id.Slot != 1234 {
@@ -120,10 +120,10 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 		t.Errorf("a claim of a user that is no text: %v", a)
 	}
 	user := func(n uint64, user string) *streampb.Request {
-		return &streampb.Request{Id: n, Asks: &streampb.Request_Query{Query: &streampb.Query{User: user}}}
+		return &streampb.Request{Id: n, Kind: &streampb.Request_Query{Query: &streampb.Query{User: user}}}
 	}
 	find := func(n uint64, id *streampb.ClaimID) *streampb.Request {
-		return &streampb.Request{Id: n, Asks: &streampb.Request_Query{Query: &streampb.Query{Claim: id}}}
+		return &streampb.Request{Id: n, Kind: &streampb.Request_Query{Query: &streampb.Query{Claim: id}}}
 	}
 	for _, c := range []struct {
 		ask  *streampb.Request
@@ -152,11 +152,11 @@ func TestStreamGivesUp(t *testing.T) {
 	<-g.inside
 	l.send(claimOf(2, "bob"))
 	<-g.inside
-	l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}})
+	l.send(&streampb.Request{Id: 1, Kind: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}})
 	if got := l.outcome(1); got != "unknown" {
 		t.Errorf("a request that was given up got %s", got)
 	}
-	l.send(&streampb.Request{Id: 77, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // of none
+	l.send(&streampb.Request{Id: 77, Kind: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // of none
 	late := claimOf(1, "eve")                                                                     // the id is free again
 	late.TimeoutMs = 1
 	l.send(late)
@@ -190,11 +190,11 @@ func TestStreamRefusesRequests(t *testing.T) {
 		"user: must not be empty": claimOf(1, ""),
 		"255":                     claimOf(1, strings.Repeat("x", 300)),
 		"control":                 claimOf(1, "a\nb"),
-		"quantity":                {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: -1}}},
-		"names":                   {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: 1, Units: []int64{7}}}},
-		"visible ASCII":           {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Key: "ä"}}},
-		"user:":                   {Id: 1, Asks: &streampb.Request_Query{Query: &streampb.Query{}}},
-		"either":                  {Id: 1, Asks: &streampb.Request_Query{Query: &streampb.Query{User: "a\nb", Claim: &streampb.ClaimID{Slot: 1}}}},
+		"quantity":                {Id: 1, Kind: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: -1}}},
+		"names":                   {Id: 1, Kind: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: 1, Units: []int64{7}}}},
+		"visible ASCII":           {Id: 1, Kind: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Key: "ä"}}},
+		"user:":                   {Id: 1, Kind: &streampb.Request_Query{Query: &streampb.Query{}}},
+		"either":                  {Id: 1, Kind: &streampb.Request_Query{Query: &streampb.Query{User: "a\nb", Claim: &streampb.ClaimID{Slot: 1}}}},
 	} {
 		l.send(r)
 		if a := l.hears().GetAnswer(); a.GetOutcome() != "bad_request" || !strings.Contains(a.Message, why) {
@@ -298,9 +298,9 @@ func TestStreamLooksBeside(t *testing.T) {
 	sale := &slowLookups{httpdtest.Fake{Name: "movie", ClaimFunc: sells}, make(chan struct{})}
 	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}, ClaimTimeout: time.Hour})).url, nil)
 	for _, asks := range []func(*streampb.Request){
-		func(r *streampb.Request) { r.Asks = &streampb.Request_Query{Query: &streampb.Query{User: "ada"}} },
+		func(r *streampb.Request) { r.Kind = &streampb.Request_Query{Query: &streampb.Query{User: "ada"}} },
 		func(r *streampb.Request) {
-			r.Asks = &streampb.Request_Query{Query: &streampb.Query{Claim: &streampb.ClaimID{Slot: 1}}}
+			r.Kind = &streampb.Request_Query{Query: &streampb.Query{Claim: &streampb.ClaimID{Slot: 1}}}
 		},
 	} {
 		for _, timeout := range []uint32{0, 1} {
@@ -313,7 +313,7 @@ func TestStreamLooksBeside(t *testing.T) {
 				if got := l.outcome(2); got != "sold" {
 					t.Errorf("a claim behind %v: %s", look, got)
 				}
-				l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}})
+				l.send(&streampb.Request{Id: 1, Kind: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}})
 			}
 			if r := l.hears(); r.Id != 1 || r.GetAnswer().GetOutcome() != "standby" {
 				t.Errorf("%v: %v", look, r)

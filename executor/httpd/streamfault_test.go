@@ -90,7 +90,7 @@ func TestStreamOfGarbage(t *testing.T) {
 		"too long":            {append([]byte{0x81, 0x80, 0x04}, make([]byte, 100)...), 413, "65537 bytes, at most 65536"},
 		"no protobuf":         {[]byte{3, 0xff, 0xff, 0xff}, 400, "not a protobuf"},
 		"no id":               {streampb.Append(nil, claimOf(0, "ada")), 400, "id: missing"},
-		"a late hello":        {streampb.Append(nil, &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{}}}), 400, "hello"},
+		"a late hello":        {streampb.Append(nil, &streampb.Request{Kind: &streampb.Request_Hello{Hello: &streampb.Hello{}}}), 400, "hello"},
 		"cut within a number": {[]byte{0x80}, 400, "within a message"},
 	} {
 		for _, goesOn := range []bool{false, true} {

@@ -50,7 +50,7 @@ func (l *listener) send(r *streampb.Request) {
 }
 
 func claimOf(id uint64, user string) *streampb.Request {
-	return &streampb.Request{Id: id, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: user, Quantity: 1}}}
+	return &streampb.Request{Id: id, Kind: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: user, Quantity: 1}}}
 }
 
 // hears returns the next message.
@@ -79,7 +79,7 @@ func everyAnswer() map[string]executor.Answer {
 	held := sold
 	held.Outcome, held.Claim.State, held.Claim.HeldUntil = api.Held, api.Held, benchTime.Add(time.Minute)
 	few := sold
-	few.Claim.Asked, few.Replayed = 3, true
+	few.Claim.Requested, few.Replayed = 3, true
 	answers := map[string]executor.Answer{
 		"sold": sold, "held": held, "few": few,
 		"limit":    {Outcome: api.LimitReached, Claims: []executor.Claim{sold.Claim, held.Claim}},
@@ -179,5 +179,5 @@ func (p *party) Accept(hello *streampb.Hello, send func(*streampb.Reply) error) 
 }
 
 func hello(id string) *streampb.Request {
-	return &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{PeerId: id, Address: "there:2", Version: "v1"}}}
+	return &streampb.Request{Kind: &streampb.Request_Hello{Hello: &streampb.Hello{PeerId: id, Address: "there:2", Version: "v1"}}}
 }

@@ -37,7 +37,7 @@ func TestPeers(t *testing.T) {
 	}
 	const n = 1000
 	for i := range uint64(n) {
-		l.send(&streampb.Request{Id: i, Forwarded: true, Asks: &streampb.Request_Peer{Peer: fmt.Append(nil, i)}})
+		l.send(&streampb.Request{Id: i, Forwarded: true, Kind: &streampb.Request_Peer{Peer: fmt.Append(nil, i)}})
 	}
 	var all []*streampb.Request
 	for range n {
@@ -52,7 +52,7 @@ func TestPeers(t *testing.T) {
 	if r := <-p.heard; r.GetClaim().GetUser() != "ada" {
 		t.Errorf("a claim comes as %v", r)
 	}
-	if err := p.send(&streampb.Reply{Id: 9, Says: &streampb.Reply_Answer{Answer: &streampb.Answer{Owner: "x:1", Epoch: 3}}}); err != nil {
+	if err := p.send(&streampb.Reply{Id: 9, Kind: &streampb.Reply_Answer{Answer: &streampb.Answer{Owner: "x:1", Epoch: 3}}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := l.hears(); r.Id != 9 || r.GetAnswer().GetEpoch() != 3 {
@@ -113,7 +113,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 	big := make([]byte, 10_000)
 	p.answers = func(r *streampb.Request) {
 		taken.Add(1)
-		if err := p.send(&streampb.Reply{Id: r.Id, Says: &streampb.Reply_Peer{Peer: big}}); err != nil {
+		if err := p.send(&streampb.Reply{Id: r.Id, Kind: &streampb.Reply_Peer{Peer: big}}); err != nil {
 			t.Errorf("a reply cannot be sent: %v", err)
 		}
 	}

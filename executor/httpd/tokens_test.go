@@ -225,11 +225,11 @@ func TestTokensAreReadAgain(t *testing.T) {
 func TestRightsOverStreams(t *testing.T) {
 	tokens := tokensOf(t, "shop claim\nops operate\n")
 	v := serve(t, New(Config{Sales: []executor.Service{guardedSale()}, Tokens: tokens}))
-	confirm := &streampb.Request{Id: 2, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "confirm", Payment: "p"}}}
-	cancel := &streampb.Request{Id: 6, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "cancel"}}}
-	extend := &streampb.Request{Id: 3, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "extend"}}}
-	user := &streampb.Request{Id: 4, Asks: &streampb.Request_Query{Query: &streampb.Query{User: "u"}}}
-	find := &streampb.Request{Id: 5, Asks: &streampb.Request_Query{Query: &streampb.Query{Claim: &streampb.ClaimID{Slot: 1}}}}
+	confirm := &streampb.Request{Id: 2, Kind: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "confirm", Payment: "p"}}}
+	cancel := &streampb.Request{Id: 6, Kind: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "cancel"}}}
+	extend := &streampb.Request{Id: 3, Kind: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "extend"}}}
+	user := &streampb.Request{Id: 4, Kind: &streampb.Request_Query{Query: &streampb.Query{User: "u"}}}
+	find := &streampb.Request{Id: 5, Kind: &streampb.Request_Query{Query: &streampb.Query{Claim: &streampb.ClaimID{Slot: 1}}}}
 	all := []*streampb.Request{claimOf(1, "ada"), confirm, cancel, extend, user, find}
 
 	shop := listen(t, v.url, func(c *api.StreamConfig) { c.Token = "shop" })
@@ -289,7 +289,7 @@ func TestRightsOfPeers(t *testing.T) {
 	l.send(claimOf(1, "ada"))
 	<-p.heard
 	rewrite(t, tokens, "new operate\nshop\n") // it shows the new one before it sends anything else
-	l.send(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: "new"}}})
+	l.send(&streampb.Request{Kind: &streampb.Request_Hello{Hello: &streampb.Hello{Token: "new"}}})
 	l.send(claimOf(2, "ada"))
 	if r := <-p.heard; r.Id != 2 {
 		t.Errorf("with another token it hears %v", r)

@@ -259,7 +259,7 @@ func TestPaymentAfterTheEnd(t *testing.T) {
 	logged.Reset()
 	l := listen(t, serve(t, s).url, nil)
 	id := &streampb.ClaimID{Shard: 3, Slot: 1234, Index: 56}
-	l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: id, How: "confirm", Payment: "p-3"}}})
+	l.send(&streampb.Request{Id: 1, Kind: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: id, How: "confirm", Payment: "p-3"}}})
 	answer := l.hears().GetAnswer()
 	if answer.GetOutcome() != "no_such_sale" {
 		t.Errorf("on a stream: %s", answer)

@@ -14,7 +14,7 @@ import (
 
 // EncodeHello returns the first message of a link from one process to another.
 func EncodeHello(from, to ownership.Process) *streampb.Request {
-	return &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{
+	return &streampb.Request{Kind: &streampb.Request_Hello{Hello: &streampb.Hello{
 		ToId: to.ID, PeerId: from.ID, Address: from.Address, Version: from.Version,
 	}}}
 }
@@ -24,15 +24,15 @@ func EncodeRequest(e ForwardedRequest) *streampb.Request {
 	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
 	switch {
 	case e.Cancel:
-		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{User: e.User, Key: e.Key}}
+		r.Kind = &streampb.Request_Cancel{Cancel: &streampb.Cancel{User: e.User, Key: e.Key}}
 	case e.Settle != nil:
-		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
+		r.Kind = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
 	case e.Query != nil:
-		r.Asks = &streampb.Request_Query{Query: &streampb.Query{
+		r.Kind = &streampb.Request_Query{Query: &streampb.Query{
 			User: e.Query.User, Claim: e.Query.Claim.ToStream(), Before: e.Query.Page.Before, Limit: uint32(e.Query.Page.Limit),
 		}}
 	default:
-		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{
+		r.Kind = &streampb.Request_Claim{Claim: &streampb.NewClaim{
 			User: e.User, Key: e.Key, Quantity: e.Quantity, Units: e.Units, Adjacent: e.Adjacent,
 		}}
 	}
@@ -60,7 +60,7 @@ func EncodeUpdate(t *ownership.PeerUpdate, most int) (all []*streampb.Request, e
 	}
 	size := len(text) + updateOverhead
 	if size <= most {
-		return []*streampb.Request{{Asks: &streampb.Request_Peer{Peer: text}}}, nil
+		return []*streampb.Request{{Kind: &streampb.Request_Peer{Peer: text}}}, nil
 	}
 	parts := t.Parts(size/most + 1)
 	if len(parts) == 1 {
@@ -101,7 +101,7 @@ func EncodeReply(id uint64, a request.Answer, owner ownership.Route) *streampb.R
 	m := new(streampb.Answer)
 	a.ToStream(m)
 	m.Owner, m.OwnerId, m.Epoch = owner.Address, owner.Owner, owner.Epoch
-	return &streampb.Reply{Id: id, Says: &streampb.Reply_Answer{Answer: m}}
+	return &streampb.Reply{Id: id, Kind: &streampb.Reply_Answer{Answer: m}}
 }
 
 // ReceiveReply decodes the reply of a peer and passes it to receive.

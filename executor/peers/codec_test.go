@@ -114,7 +114,7 @@ func TestLargestTransferFits(t *testing.T) {
 func TestRepliesArrive(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123456789).UTC()
 	claim := request.Claim{
-		ID: request.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
+		ID: request.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Requested: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
 		Books: &api.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundDue: []string{"due"}, RefundsDue: 2, RefundDueNext: "due"},
 	}
 	look := uint64(1<<63 | 4)

@@ -99,7 +99,7 @@ func (l *link) Update(t *ownership.PeerUpdate) bool {
 // send sends all messages or none, preceded by the token if it has changed.
 func (l *link) send(all ...*streampb.Request) bool {
 	if now := l.Token(); now != *l.shown.Load() {
-		if l.conn.TrySend(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: now}}}) != nil {
+		if l.conn.TrySend(&streampb.Request{Kind: &streampb.Request_Hello{Hello: &streampb.Hello{Token: now}}}) != nil {
 			return false
 		}
 		l.shown.Store(&now) // only after it is sent: no concurrent message may come first
@@ -128,7 +128,7 @@ var errPlain = errors.New("it does not use TLS, but this process sends its token
 
 // received handles a reply of the peer.
 func (l *link) received(r *streampb.Reply) {
-	if says, ok := r.GetSays().(*streampb.Reply_Problem); ok { // about the link itself
+	if says, ok := r.GetKind().(*streampb.Reply_Problem); ok { // about the link itself
 		l.refused(says.Problem.GetDetail())
 		return
 	}

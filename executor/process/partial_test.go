@@ -35,7 +35,7 @@ func TestPartialClaims(t *testing.T) {
 		if a.Replayed {
 			again = " again"
 		}
-		return fmt.Sprintf("%s %d of %d%s", a.Outcome, len(a.Claim.Units), a.Claim.Asked, again)
+		return fmt.Sprintf("%s %d of %d%s", a.Outcome, len(a.Claim.Units), a.Claim.Requested, again)
 	}
 	want := func(got string, want ...string) {
 		t.Helper()

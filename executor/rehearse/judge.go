@@ -149,7 +149,7 @@ func (j *judge) asMany(r *record) bool {
 	if j.c.Draw != nil {
 		return given == 0 && r.Outcome == api.Entered
 	}
-	return given == r.quantity && r.Asked == 0 || j.c.Partial && given > 0 && given < r.quantity && r.Asked == r.quantity
+	return given == r.quantity && r.Requested == 0 || j.c.Partial && given > 0 && given < r.quantity && r.Requested == r.quantity
 }
 
 func (j *judge) refuse(r *record) {

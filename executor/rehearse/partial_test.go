@@ -9,7 +9,7 @@ import (
 
 // wanting is an answer to a claim for so many units, of which asked were named.
 func wanting(quantity, asked int64, r record) record {
-	r.quantity, r.Asked = quantity, asked
+	r.quantity, r.Requested = quantity, asked
 	return r
 }
 

@@ -82,12 +82,12 @@ func (a *Answer) reachesLimit() bool { return a.Outcome == api.LimitReached && l
 
 // Claim is an accepted claim, as its log has it.
 type Claim struct {
-	ID    ClaimID
-	User  string
-	Units []int64
-	Asked int64       // units requested, where fewer were given; else 0
-	State api.Outcome // Sold, Held, Expired, Cancelled, Refunded, Entered or NotDrawn
-	At    time.Time
+	ID        ClaimID
+	User      string
+	Units     []int64
+	Requested int64       // units requested, where fewer were given; else 0
+	State     api.Outcome // Sold, Held, Expired, Cancelled, Refunded, Entered or NotDrawn
+	At        time.Time
 	// HeldUntil is the deadline to pay by; zero: it was never held.
 	HeldUntil time.Time
 

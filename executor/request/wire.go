@@ -54,7 +54,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 		m.Id = new(streampb.ClaimID)
 	}
 	c.ID.Put(m.Id)
-	m.User, m.Units, m.Asked, m.State = c.User, c.Units, c.Asked, string(c.State)
+	m.User, m.Units, m.Requested, m.State = c.User, c.Units, c.Requested, string(c.State)
 	m.AtNs, m.HeldUntilNs, m.Books, m.Packets = toNs(c.At), toNs(c.HeldUntil), nil, nil
 	m.Payloads, m.Undelivered = m.Payloads[:0], c.Undelivered
 	for _, p := range c.Payloads {
@@ -63,7 +63,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	if b := c.Books; b != nil {
 		m.Books = &streampb.Books{
 			SettledAtNs: toNs(b.SettledAt), Who: b.Who, Why: b.Why, Payment: b.Payment,
-			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundDue, Owed: uint32(b.RefundsDue), Next: b.RefundDueNext,
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundDue, RefundCount: uint32(b.RefundsDue), Next: b.RefundDueNext,
 		}
 	}
 	if p := c.Packets; p != nil {
@@ -78,7 +78,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 // adds itself: packets and payloads.
 func claimOf(m *streampb.Claim) Claim {
 	c := Claim{
-		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
+		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Requested: m.GetRequested(), State: api.Outcome(m.GetState()),
 		Units: append([]int64(nil), m.GetUnits()...), At: api.TimeOf(m.GetAtNs()), HeldUntil: api.TimeOf(m.GetHeldUntilNs()),
 	}
 	if b := m.GetBooks(); b != nil {
@@ -90,7 +90,7 @@ func claimOf(m *streampb.Claim) Claim {
 
 // RequestOf returns the request of a message. It reports false if the message has none.
 func RequestOf(m *streampb.Request) (r Request, ok bool) {
-	switch asks := m.GetAsks().(type) {
+	switch asks := m.GetKind().(type) {
 	case *streampb.Request_Claim:
 		r.User, r.Key, r.Quantity = asks.Claim.GetUser(), asks.Claim.GetKey(), cmp.Or(asks.Claim.GetQuantity(), 1)
 		// The message is decoded again into the same slices.

@@ -55,7 +55,7 @@ func fillAll(t *testing.T, v reflect.Value, n *int64) {
 func carried(t *testing.T, a Answer, into *streampb.Answer) Answer {
 	t.Helper()
 	a.ToStream(into)
-	framed := streampb.Append(nil, &streampb.Reply{Says: &streampb.Reply_Answer{Answer: into}})
+	framed := streampb.Append(nil, &streampb.Reply{Kind: &streampb.Reply_Answer{Answer: into}})
 	message, _, err := streampb.Cut(framed, streampb.MaxReply)
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func granted(shard int, t *request.Ticket, slot uint64, c *pb.Commit) request.Cl
 	op := c.GetOps()[t.Op].GetClaim()
 	return request.Claim{
 		ID:   request.ClaimID{Shard: shard, Slot: slot, Index: t.Op},
-		User: t.User, Units: op.GetUnits(), Asked: int64(op.GetAsked()), State: t.Answer.Outcome,
+		User: t.User, Units: op.GetUnits(), Requested: int64(op.GetRequested()), State: t.Answer.Outcome,
 		At: time.UnixMicro(c.GetTimeUs()), HeldUntil: ledger.Time(op.GetHeldUntilUs()),
 	}
 }
@@ -75,7 +75,7 @@ func claimOf(shard int, c ledger.Claim) request.Claim {
 		id = request.ClaimID{Shard: shard, Unit: c.Units[0]}
 	}
 	return request.Claim{
-		ID: id, User: c.User, Units: c.Units, Asked: c.Asked,
+		ID: id, User: c.User, Units: c.Units, Requested: c.Requested,
 		State: api.Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
 		HeldUntil: ledger.Time(c.HeldUntilUs),
 	}

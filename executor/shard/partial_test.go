@@ -22,8 +22,8 @@ func (x *asked) given() string {
 	switch {
 	case n == 0:
 		return string(x.answer.Outcome)
-	case x.answer.Claim.Asked != 0:
-		return fmt.Sprintf("%s %d of %d", x.answer.Outcome, n, x.answer.Claim.Asked)
+	case x.answer.Claim.Requested != 0:
+		return fmt.Sprintf("%s %d of %d", x.answer.Outcome, n, x.answer.Claim.Requested)
 	}
 	return fmt.Sprintf("%s %d", x.answer.Outcome, n)
 }

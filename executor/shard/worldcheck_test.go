@@ -37,7 +37,7 @@ func (w *world) answered(a *actor, t *request.Ticket) {
 	}
 	c := x.answer.Claim
 	op := w.commit(c.ID).GetOps()[c.ID.Index].GetClaim()
-	if op.GetUser() != x.User || string(op.GetKey()) != x.Key || !slices.Equal(op.GetUnits(), c.Units) || int64(op.GetAsked()) != c.Asked || !op.GetEntry() && max(int64(len(c.Units)), c.Asked) != x.Quantity {
+	if op.GetUser() != x.User || string(op.GetKey()) != x.Key || !slices.Equal(op.GetUnits(), c.Units) || int64(op.GetRequested()) != c.Requested || !op.GetEntry() && max(int64(len(c.Units)), c.Requested) != x.Quantity {
 		w.t.Fatalf("%v accepts %v as %v; the ledger has %v there", a, x.Request, c, op)
 	}
 	if !x.answer.Replayed && !satisfies(&x.Request, c.Units, a.q.state.Settings()) {

@@ -63,7 +63,7 @@ type (
 		Sale       string              `json:"sale"`
 		User       string              `json:"user"`
 		Units      []int64             `json:"units"`
-		Asked      int64               `json:"asked,omitempty"`
+		Asked      int64               `json:"requested,omitempty"`
 		Amounts    []string            `json:"amounts,omitempty"`
 		Payloads   []map[string]string `json:"payloads,omitempty"`
 		State      string              `json:"state"`

@@ -34,7 +34,7 @@ func (w *world) part(user, key string, quantity int64) {
 // partOf is a claim of so many units asked for.
 func partOf(user, key string, asked uint32, units ...int64) *pb.Op {
 	op := claimOf(user, key, units...)
-	op.GetClaim().Asked = asked
+	op.GetClaim().Requested = asked
 	return op
 }
 
@@ -154,6 +154,6 @@ var partialFaults = map[string]planted{
 		w.part(w.user(0), "k", 5)
 		w.close()
 		e := &w.h.Exports[0]
-		e.Bytes = bytes.Replace(e.Bytes, []byte(`,"asked":5`), nil, 1)
+		e.Bytes = bytes.Replace(e.Bytes, []byte(`,"requested":5`), nil, 1)
 	}, "ending exports"},
 }

@@ -386,7 +386,7 @@ func (w *world) claims(user string) []Claim {
 	var all []Claim
 	claims, _ := w.shards[shard].Newest(user, math.MaxInt)
 	for _, c := range claims {
-		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, Asked: c.Asked, State: c.State.String()})
+		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, Asked: c.Requested, State: c.State.String()})
 	}
 	return all
 }

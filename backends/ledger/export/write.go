@@ -84,12 +84,12 @@ type Counts struct {
 // Claim is the line of a claim. A key that is not UTF-8 text is written in base64 as
 // keyBase64 instead.
 type Claim struct {
-	Claim   string   `json:"claim"` // ID by ledger.Claim.ID
-	Sale    string   `json:"sale"`
-	User    string   `json:"user"`
-	Units   []int64  `json:"units"`
-	Asked   int64    `json:"asked,omitempty"`   // units asked for, where fewer were given
-	Amounts []string `json:"amounts,omitempty"` // of a red packet: the amount of each unit
+	Claim     string   `json:"claim"` // ID by ledger.Claim.ID
+	Sale      string   `json:"sale"`
+	User      string   `json:"user"`
+	Units     []int64  `json:"units"`
+	Requested int64    `json:"requested,omitempty"` // quantity of the request, if fewer were granted
+	Amounts   []string `json:"amounts,omitempty"`   // of a red packet: the amount of each unit
 	// Payloads has the payload of each unit, by the names of its columns. Secrets are omitted
 	// if the claim was never sold: its buyer has not received them.
 	Payloads  []map[string]string `json:"payloads,omitempty"`
@@ -272,7 +272,7 @@ func (x *contents) claim(ctx context.Context, payloads *payload.Reader, shard in
 
 func (x *contents) claimLine(shard int, c ledger.Claim) Claim {
 	line := Claim{
-		Claim: c.ID(shard), Sale: x.name, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: x.amounts(c.Units),
+		Claim: c.ID(shard), Sale: x.name, User: c.User, Units: c.Units, Requested: c.Requested, Amounts: x.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
 		Settlement: Settlement{
 			HeldUntil: ledger.FormatTime(c.HeldUntilUs), SettledAt: ledger.FormatTime(c.SettledUs),

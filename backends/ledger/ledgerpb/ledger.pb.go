@@ -728,7 +728,7 @@ type Claim struct {
 	// satisfied the rules.
 	Attributes []byte `protobuf:"bytes,8,opt,name=attributes,proto3" json:"attributes,omitempty"`
 	// With partial: the requested quantity, if fewer units were given; otherwise 0.
-	Asked uint32 `protobuf:"varint,9,opt,name=asked,proto3" json:"asked,omitempty"`
+	Requested uint32 `protobuf:"varint,9,opt,name=requested,proto3" json:"requested,omitempty"`
 	// With draw: the claim is an entry, without units. An AWARD may give it one.
 	Entry         bool `protobuf:"varint,10,opt,name=entry,proto3" json:"entry,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -821,9 +821,9 @@ func (x *Claim) GetAttributes() []byte {
 	return nil
 }
 
-func (x *Claim) GetAsked() uint32 {
+func (x *Claim) GetRequested() uint32 {
 	if x != nil {
-		return x.Asked
+		return x.Requested
 	}
 	return 0
 }
@@ -2312,7 +2312,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\"\x1f\n" +
 	"\x03Own\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x81\x02\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x89\x02\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -2324,8 +2324,8 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\bgrace_us\x18\a \x01(\x03R\agraceUs\x12\x1e\n" +
 	"\n" +
 	"attributes\x18\b \x01(\fR\n" +
-	"attributes\x12\x14\n" +
-	"\x05asked\x18\t \x01(\rR\x05asked\x12\x14\n" +
+	"attributes\x12\x1c\n" +
+	"\trequested\x18\t \x01(\rR\trequested\x12\x14\n" +
 	"\x05entry\x18\n" +
 	" \x01(\bR\x05entry\"\x1d\n" +
 	"\aRebuild\x12\x12\n" +

@@ -610,8 +610,8 @@ func (m *Claim) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x50
 	}
-	if m.Asked != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Asked))
+	if m.Requested != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Requested))
 		i--
 		dAtA[i] = 0x48
 	}
@@ -2361,8 +2361,8 @@ func (m *Claim) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	if m.Asked != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Asked))
+	if m.Requested != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Requested))
 	}
 	if m.Entry {
 		n += 2
@@ -4355,9 +4355,9 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 			iNdEx = postIndex
 		case 9:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Asked", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Requested", wireType)
 			}
-			m.Asked = 0
+			m.Requested = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -4367,7 +4367,7 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Asked |= uint32(b&0x7F) << shift
+				m.Requested |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -69,7 +69,7 @@ func testStreamBytes(t *testing.T, units, asked int) {
 	server := serve(t, s, sale, "one claim\ntwo operate\nthree operate\n")
 	read := make(chan struct{})
 	look := func(id uint64) *streampb.Request {
-		return &streampb.Request{Id: id, Asks: &streampb.Request_Query{Query: &streampb.Query{User: "ada"}}}
+		return &streampb.Request{Id: id, Kind: &streampb.Request_Query{Query: &streampb.Query{User: "ada"}}}
 	}
 	all := make([]chan error, 6)
 	heard := make([]int, len(all))

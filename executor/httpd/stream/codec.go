@@ -33,7 +33,7 @@ func decode(decoder *streampb.Decoder, b []byte) (m message, f *wire.Problem) {
 	known := false
 	m.Request, known = request.RequestOf(r)
 	m.id, m.timeout = r.Id, time.Duration(r.TimeoutMs)*time.Millisecond
-	switch asks := r.Asks.(type) {
+	switch asks := r.Kind.(type) {
 	case *streampb.Request_Hello:
 		m.id = 0
 		return m, wire.Malformed("hello: only other processes of the sale send it, on a stream with the header %s", api.PeerHeader)
@@ -99,6 +99,6 @@ func (encoder *encoder) appendAnswer(b []byte, r *inflight, at executor.Place, n
 		a.ServerTimeNs = now().Wall.UnixNano()
 	}
 	encoder.says.Answer = a
-	encoder.reply.Id, encoder.reply.Says = r.id, &encoder.says
+	encoder.reply.Id, encoder.reply.Kind = r.id, &encoder.says
 	return streampb.Append(b, &encoder.reply)
 }

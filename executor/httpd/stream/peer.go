@@ -40,7 +40,7 @@ func (link *link) take(message []byte) bool {
 		return false
 	}
 	link.awaitRoom()
-	hello, ok := r.Asks.(*streampb.Request_Hello)
+	hello, ok := r.Kind.(*streampb.Request_Hello)
 	switch {
 	case link.handle == nil && !ok:
 		link.refuse(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))

@@ -140,7 +140,7 @@ func (stream *stream) goAway() {
 		return
 	}
 	stream.away = true
-	stream.outbox.sendLocked(&streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
+	stream.outbox.sendLocked(&streampb.Reply{Kind: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
 	time.AfterFunc(min(awayGrace, stream.config.DrainTimeout/2), func() {
 		stream.mu.Lock()
 		defer stream.mu.Unlock()
@@ -253,7 +253,7 @@ func (stream *stream) refuse(id uint64, p *wire.Problem) {
 
 // refuseLocked is refuse without a wait. All problems are sent here.
 func (stream *stream) refuseLocked(id uint64, p *wire.Problem) {
-	stream.outbox.sendLocked(&streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
+	stream.outbox.sendLocked(&streampb.Reply{Id: id, Kind: &streampb.Reply_Problem{Problem: &streampb.Problem{
 		Status: uint32(p.Status), Title: p.Title, Detail: p.Detail, Outcome: string(p.Outcome),
 	}}})
 }

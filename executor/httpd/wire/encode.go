@@ -23,8 +23,8 @@ func AppendClaim(b []byte, outcome api.Outcome, sale string, claim *executor.Cla
 	b = AppendString(append(b, `,"sale":`...), sale)
 	b = AppendString(append(b, `,"user":`...), claim.User)
 	b = appendList(append(b, `,"units":`...), claim.Units, func(b []byte, unit *int64) []byte { return strconv.AppendInt(b, *unit, 10) })
-	if claim.Asked != 0 {
-		b = strconv.AppendInt(append(b, `,"asked":`...), claim.Asked, 10)
+	if claim.Requested != 0 {
+		b = strconv.AppendInt(append(b, `,"requested":`...), claim.Requested, 10)
 	}
 	if claim.Packets != nil {
 		b = appendAmounts(b, claim.Units, claim.Packets)

@@ -189,7 +189,7 @@ func Refusal(sale string, now clock.Clock, a *executor.Answer) *Problem {
 // SetNotSettledMessage sets the message of the answer to a settlement that was not carried out, unless it
 // has one, if the detail in api.Outcomes is about a key: a settlement has none.
 func SetNotSettledMessage(a *executor.Answer) {
-	if detail, keyed := strings.CutSuffix(a.Outcome.Row().Detail, api.AskAgain); keyed && a.Message == "" {
+	if detail, keyed := strings.CutSuffix(a.Outcome.Row().Detail, api.RepeatAdvice); keyed && a.Message == "" {
 		a.Message = detail + " Repeat the request: it takes effect once."
 	}
 }
