@@ -34,14 +34,14 @@ func (p *program) drainCommand() *urfave.Command {
 			"process owns no shard and another one may own them. Exit codes: 0 done, 1 no such sale, 3 the process " +
 			"is shutting down, 7 not done in time: the process keeps the remaining shards until another one takes them.",
 		Flags: append(append([]urfave.Flag{
-			adminFlag(),
+			required(adminFlag()),
 			saleFlag(),
 			onFlag("undo", "let the process take its share of the shards again"),
 			tokenFlag(),
 		}, tlsFlags()...), boundFlag(defaultOperating), jsonFlag()),
 		Action: action(func(f *flags) drainOptions {
 			return drainOptions{inquiry: inquiry{
-				secrets: f.secrets(), server: f.needServer("admin"), flag: "admin",
+				secrets: f.secrets(), server: f.server("admin"), flag: "admin",
 				timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
 			}, sales: f.names(), undo: f.on("undo")}
 		}, p.drain),
