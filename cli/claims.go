@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -42,7 +43,7 @@ func (p *program) claimsGetCommand() *urfave.Command {
 			"that are due. " + lookUpCodes,
 		Flags: inquiryFlags(serverFlag(), claimIDFlag(), beforeFlag("refunds"), limitFlag("refunds", api.DefaultRefunds)),
 		Action: action(func(f *flags) claimsOptions {
-			return claimsOptions{inquiry: parseInquiry(f, "server"), claim: f.text("claim"), page: f.page()}
+			return claimsOptions{inquiry: parseInquiry(f, "server"), claim: f.claimID(), page: f.page()}
 		}, p.claims),
 	}
 }
@@ -72,6 +73,9 @@ const lookUpCodes = "Repeats the query while the server is overloaded or does no
 func claimIDFlag() urfave.Flag {
 	return required(valueFlag("claim", "`ID` of the claim, from the answer that accepted it"))
 }
+
+// claimID returns the claim, without the apostrophe that it has in a table of export --csv.
+func (f *flags) claimID() string { return strings.TrimPrefix(f.text("claim"), "'") }
 
 func beforeFlag(what string) urfave.Flag {
 	return valueFlag("before", "show "+what+" before `CURSOR`, which the output of a command has if there are older ones")

@@ -50,7 +50,7 @@ func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, d
 }
 
 func parseSettle(f *flags, how api.How, server string) settleOptions {
-	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.text("claim"), how: how}
+	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.claimID(), how: how}
 	switch how {
 	case api.Confirm:
 		o.Payment = f.text("payment")
