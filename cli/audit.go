@@ -26,7 +26,8 @@ func (p *program) auditCommand() *urfave.Command {
 			"served. Exits with 3 if it finds a fault. With --user, --unit or --state it also lists " +
 			"the claims that match all of them.\n\n" +
 			"With --export it reads only an export, also of a destroyed sale, without a sale file or " +
-			"a server. It reports the line of each fault, and what the file cannot prove.",
+			"a server. It reports the line of each fault, and what the file cannot prove. Flags that select " +
+			"sales or claims, --report, --threshold and --timeout do not go with it.",
 		Flags: append(salesFlags(valueFlag("export", "audit the export in `FILE`"),
 			valueFlag("units-key-file", "with --export: verify encrypted payloads of units, with their key in `FILE`"), reportFlag(), thresholdFlag("sold==100"), timeoutFlag(), allFlag(), jsonFlag()), filterFlags("list")...),
 		Action: action(func(f *flags) auditOptions {
@@ -97,10 +98,15 @@ type audited struct {
 }
 
 func (p *program) auditText(a audited, all bool) {
+	lists := ""
+	if a.Export == nil {
+		lists = p.withFlags("'salectl audit --state refund_due'", a.Sale)
+	}
 	p.view("audit", struct {
 		audited
-		All bool
-	}{a, all})
+		All   bool
+		Lists string // command that lists the claims with a payment that is owed back
+	}{a, all, lists})
 	if a.Found != nil {
 		p.foundText(a.Found)
 	}
@@ -108,8 +114,11 @@ func (p *program) auditText(a audited, all bool) {
 
 // accountedText describes the distribution of a sale's units.
 func accountedText(a *audit.Report) string {
-	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user")) +
-		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "in transfer between shards")
+	s := fmt.Sprintf("%s of %s sold", grouped(a.Sold), count(a.Stock, "unit"))
+	if a.Held > 0 {
+		s += fmt.Sprintf(" and %s held", grouped(a.Held))
+	}
+	s += " to " + count(a.Users, "user") + some(a.Available, "available") + some(a.InFlight, "in transfer between shards")
 	if a.OK {
 		s += "; each in one place, nobody beyond the limit"
 	}

@@ -39,7 +39,8 @@ func (p *program) auditExport(o auditOptions) error {
 	}
 	a, unproven, err := export.Audit(f, key)
 	if err != nil {
-		return fmt.Errorf("auditing %s: %w", o.export, err)
+		return advised{fmt.Sprintf("auditing %s: %v", o.export, err),
+			"Audit a file that 'salectl export' has written: a table (--csv) or an extract proves nothing.", err}
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err

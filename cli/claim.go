@@ -28,7 +28,7 @@ func (p *program) claimCommand() *urfave.Command {
 			"or does not own the sale. Exit codes: 0 sold or held, 10 sold out or none available now, " +
 			"11 limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
 		Flags: inquiryFlags(serverFlag(),
-			valueFlag("user", "`ID` of the user"),
+			required(valueFlag("user", "`ID` of the user")),
 			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or none unless the sale has partial: true, at most %d (default: 1)", api.MaxQuantity)),
 			&urfave.StringSliceFlag{Name: "unit", KeepSpace: true, Usage: "buy unit `NAME`, if the sale lets buyers choose; may be repeated: all or none"},
 			onFlag("adjacent", "buy adjacent units, if the sale lets buyers choose"),

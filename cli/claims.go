@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -42,7 +43,7 @@ func (p *program) claimsGetCommand() *urfave.Command {
 			"that are due. " + lookUpCodes,
 		Flags: inquiryFlags(serverFlag(), claimIDFlag(), beforeFlag("refunds"), limitFlag("refunds", api.DefaultRefunds)),
 		Action: action(func(f *flags) claimsOptions {
-			return claimsOptions{inquiry: parseInquiry(f, "server"), claim: f.need("claim"), page: f.page()}
+			return claimsOptions{inquiry: parseInquiry(f, "server"), claim: f.claimID(), page: f.page()}
 		}, p.claims),
 	}
 }
@@ -51,10 +52,10 @@ func (p *program) claimsListCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "list", Usage: "list the claims of a user, the newest first",
 		Description: "Shows the state, units, deadline and payments of each claim. " + lookUpCodes,
-		Flags: inquiryFlags(serverFlag(), valueFlag("user", "`ID` of the user"),
+		Flags: inquiryFlags(serverFlag(), required(valueFlag("user", "`ID` of the user")),
 			beforeFlag("claims"), limitFlag("claims", api.DefaultClaims)),
 		Action: action(func(f *flags) claimsOptions {
-			o := claimsOptions{inquiry: parseInquiry(f, "server"), user: f.need("user"), page: f.page()}
+			o := claimsOptions{inquiry: parseInquiry(f, "server"), user: f.text("user"), page: f.page()}
 			if o.user != "" {
 				if err := api.CheckUser(o.user); err != nil {
 					f.refuse("--%s", err)
@@ -70,8 +71,11 @@ const lookUpCodes = "Repeats the query while the server is overloaded or does no
 	"Exit codes: 0 also without a claim of the user, 1 no such claim or sale, 4 bad request, 7 no answer in time."
 
 func claimIDFlag() urfave.Flag {
-	return valueFlag("claim", "`ID` of the claim, from the answer that accepted it")
+	return required(valueFlag("claim", "`ID` of the claim, from the answer that accepted it"))
 }
+
+// claimID returns the claim, without the apostrophe that it has in a table of export --csv.
+func (f *flags) claimID() string { return strings.TrimPrefix(f.text("claim"), "'") }
 
 func beforeFlag(what string) urfave.Flag {
 	return valueFlag("before", "show "+what+" before `CURSOR`, which the output of a command has if there are older ones")

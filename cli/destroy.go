@@ -131,7 +131,7 @@ func (p *program) takeDown(ctx context.Context, cfg apply.Config, sale spec.Sale
 	if plan.Empty() {
 		result = nil
 	}
-	p.applied(plan, result, asJSON, func(r *apply.Result) string { return p.destroyedText(plan, r) })
+	p.applied(plan, result, asJSON, func(r *apply.Result) string { return p.destroyedText(plan, r, sale.File) })
 	return nil
 }
 
@@ -154,7 +154,7 @@ func remember(cfg *apply.Config, actual *planner.Actual) (close func() error, er
 	return table.Close, nil
 }
 
-func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) string {
+func (p *program) destroyedText(plan *planner.Plan, r *apply.Result, file string) string {
 	if r == nil {
 		return ""
 	}
@@ -166,7 +166,7 @@ func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) string {
 		text += fmt.Sprintf("\n  Its ledger is in %s\n  SHA-256 %s, also in %s",
 			r.Export, r.ExportDigest, r.Manifest)
 	}
-	return text
+	return text + fmt.Sprintf("\n  Remove the declaration in %s, or write the next metadata.run there", file)
 }
 
 // refunded describes the part of a red packet that was not taken.

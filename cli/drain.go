@@ -31,17 +31,17 @@ func (p *program) drainCommand() *urfave.Command {
 		Name: "drain", Category: groupSale, Usage: "move all shards off a server process",
 		Description: "The process gives its shards of the sales to other processes, forwards the requests of " +
 			"buyers to them, and takes no shard until --undo or a restart. The command waits until the " +
-			"process owns no shard. Exit codes: 0 done, 1 no such sale, 3 the process is shutting down, " +
-			"7 not done in time: the process keeps the remaining shards until another one takes them.",
+			"process owns no shard and another one may own them. Exit codes: 0 done, 1 no such sale, 3 the process " +
+			"is shutting down, 7 not done in time: the process keeps the remaining shards until another one takes them.",
 		Flags: append(append([]urfave.Flag{
-			adminFlag(),
+			required(adminFlag()),
 			saleFlag(),
 			onFlag("undo", "let the process take its share of the shards again"),
 			tokenFlag(),
 		}, tlsFlags()...), boundFlag(defaultOperating), jsonFlag()),
 		Action: action(func(f *flags) drainOptions {
 			return drainOptions{inquiry: inquiry{
-				secrets: f.secrets(), server: f.needServer("admin"), flag: "admin",
+				secrets: f.secrets(), server: f.server("admin"), flag: "admin",
 				timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
 			}, sales: f.names(), undo: f.on("undo")}
 		}, p.drain),
@@ -87,7 +87,7 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 	err = p.patiently(ctx, process, &share, func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
 	var doneAt time.Time // begin of the present state done; zero: it is not done
 	for said, lastAt := -1, time.Now(); err == nil; err = p.patiently(ctx, process, &share, process.Share) {
-		done := share.Shards == 0
+		done := share.Shards == 0 && (share.HasTakers || share.Unready == "")
 		if undo {
 			done = share.Shards >= share.Assigned
 		}
@@ -127,7 +127,7 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 	err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.server.Host))
 	if !undo && !share.HasTakers {
 		return advised{what: err.Error(), err: err,
-			remedy: "Run 'salectl drain --undo --admin URL' with the admin address of a standby process, or start another 'salectl serve'."}
+			remedy: process.command("Start another 'salectl serve', or let this process own shards again:\nsalectl drain --undo %s")}
 	}
 	return err
 }
@@ -169,7 +169,7 @@ func (p *program) drained(process *connection, share api.Share, undo bool) {
 	case undo:
 		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.server.Host, count(int64(share.Shards), "shard"))
 	case share.Unready != "":
-		fmt.Fprintf(p.out, "%s: %s owns no shard, but cannot forward all requests: %s\n", share.Sale, process.server.Host, share.Unready)
+		fmt.Fprintf(p.out, "%s: %s owns no shard. It cannot forward all requests: %s\n", share.Sale, process.server.Host, share.Unready)
 	default:
 		fmt.Fprintf(p.out, "%s: %s owns no shard and forwards all requests.\n", share.Sale, process.server.Host)
 	}
@@ -180,6 +180,8 @@ func drainText(share api.Share, undo bool, host string) string {
 	switch {
 	case undo:
 		return fmt.Sprintf("%s: %s has %d of %s", share.Sale, host, share.Shards, count(int64(share.Assigned), "shard"))
+	case !share.HasTakers && share.Shards == 0:
+		return fmt.Sprintf("%s: %s owns no shard, and it reaches no process that may own them", share.Sale, host)
 	case !share.HasTakers:
 		return fmt.Sprintf("%s: %s left at %s, and it reaches no process that can take them", share.Sale, count(int64(share.Shards), "shard"), host)
 	}

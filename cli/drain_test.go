@@ -44,3 +44,17 @@ func TestDrainOfShardThatReturns(t *testing.T) {
 		t.Errorf("exit code %d, %s%s\nwant %q", code, &c.out, &c.err, want)
 	}
 }
+
+// A process without a shard is not drained while no other process may own one: the sale sells nothing.
+func TestDrainOfShardThatNobodyTakes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"sale":"tickets","state":%q,"shards":0,"assigned":0,"takers":false,"unready":"standby: idle"}`, api.ProcessStandby)
+	}))
+	defer server.Close()
+	c := newCapture()
+	code := c.run([]string{"salectl", "drain", "--timeout", "2500ms", "--admin", server.URL, "--sale", "tickets"}, nil)
+	if want := "owns no shard, and it reaches no process that may own them\n  Start another"; code != 7 || !strings.Contains(c.err.String(), want) {
+		t.Errorf("exit code %d, %s%s\nwant %q", code, &c.out, &c.err, want)
+	}
+}

@@ -32,7 +32,7 @@ func (p *program) explainCommand() *urfave.Command {
 			"user. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses, 4 bad file " +
 			"or usage.",
 		Flags: salesFlags(
-			valueFlag("user", "`ID` of the user"),
+			required(valueFlag("user", "`ID` of the user")),
 			valueFlag("quantity", fmt.Sprintf("evaluate for a claim of `N` units, at most %d (default: 1)", api.MaxQuantity)),
 			valueFlag("key", "evaluate for a claim with `KEY` (default: none)"),
 			valueFlag("at", "evaluate at `TIME`, such as 2026-11-11T20:00:00+08:00 (default: now)"),

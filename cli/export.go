@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -55,6 +56,9 @@ func (p *program) exportCommand() *urfave.Command {
 			}
 			if o.redact && (o.csv || o.filter.Set()) {
 				f.refuse("--redact-keys is for whole exports: a table has no keys, and an extract is for its owner")
+			}
+			if filepath.Ext(o.out) == ".csv" && !o.csv {
+				f.refuse("--out %s is the name of a table: add --csv, or let it end with .ndjson", o.out)
 			}
 			return o
 		}, p.export),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,7 @@ func action[O any](read func(*flags) O, run func(context.Context, O) error) urfa
 func actionUpTo[O any](n int, read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
 	return func(c *urfave.Context) error {
 		f := &flags{c: c}
+		f.refuseMissing()
 		o := read(f)
 		if err := atMost(c, n); err != nil {
 			f.errs = multierror.Append(f.errs, err)
@@ -63,13 +65,23 @@ func (f *flags) text(name string) string {
 	return value
 }
 
-// need returns the value of a required flag.
-func (f *flags) need(name string) string {
-	if !f.c.IsSet(name) {
-		f.refuse("%s is missing", dashed(name))
-		return ""
+// refuseMissing refuses the absence of required flags.
+func (f *flags) refuseMissing() {
+	for _, flag := range f.c.Command.Flags {
+		switch name := flag.Names()[0]; {
+		case !isRequired(flag) || !f.absent(name):
+		case len(flag.(*urfave.StringFlag).EnvVars) > 0:
+			f.refuse("%s is missing; give it, or set the environment variable %s", dashed(name), environment(name))
+		default:
+			f.refuse("%s is missing", dashed(name))
+		}
 	}
-	return f.text(name)
+}
+
+// absent reports whether a flag is not set. An empty environment variable does not set it.
+func (f *flags) absent(name string) bool {
+	_, inherited := os.LookupEnv(environment(name))
+	return f.c.String(name) == "" && (inherited || !f.c.IsSet(name))
 }
 
 // parsed returns the value of a flag; ifAbsent is the default. must describes valid values.
@@ -165,7 +177,7 @@ func (f *flags) files() []string {
 
 // buyer parses the flags of a claim's user and key.
 func (f *flags) buyer() (user, key string) {
-	if user = f.need("user"); !utf8.ValidString(user) {
+	if user = f.text("user"); !utf8.ValidString(user) {
 		f.refuse("--user is not UTF-8") // JSON would convert it to the name of another user
 	}
 	if key = f.text("key"); key != "" && api.CheckKey(key) != nil {
@@ -234,8 +246,19 @@ func timeoutFlag() urfave.Flag {
 	return valueFlag("timeout", "give up after `DURATION` (default: only each step has a limit)")
 }
 
-func valueFlag(name, usage string) urfave.Flag {
+func valueFlag(name, usage string) *urfave.StringFlag {
 	return &urfave.StringFlag{Name: name, Usage: usage}
+}
+
+// required returns a flag that a command needs, marked so for the help and for refuseMissing.
+func required(flag *urfave.StringFlag) *urfave.StringFlag {
+	flag.Category = "required"
+	return flag
+}
+
+func isRequired(flag urfave.Flag) bool {
+	value, is := flag.(*urfave.StringFlag)
+	return is && value.Category != ""
 }
 
 func onFlag(name, usage string, aliases ...string) urfave.Flag {

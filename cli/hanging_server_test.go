@@ -160,7 +160,7 @@ func TestWhicheverRequestHangs(t *testing.T) {
 					break // it needed fewer requests this time
 				}
 				// A process without a shard is drained, whether it reports that it is ready or not.
-				drained := code == exitOK && strings.Contains(output, "owns no shard, but cannot forward all requests: timed out")
+				drained := code == exitOK && strings.Contains(output, "owns no shard. It cannot forward all requests: timed out")
 				if code != exitTimeout && !drained || !strings.Contains(output, "after 1s") {
 					t.Errorf("request %d of %d hangs: exit code %d\n%s", k, requests, code, output)
 				}

@@ -15,7 +15,7 @@ const columns = 80
 const helpText = `{{.HelpName}} - {{.Usage}}
 
 Usage:
-  {{.HelpName}}{{if .Subcommands}} COMMAND{{end}} [flags]{{with .ArgsUsage}} {{.}}{{end}}
+  {{wrap (usage .) 4}}
 {{with .Description}}
 {{wrap . 0}}
 {{end}}{{$category := "none"}}{{range .Subcommands}}{{if ne .Category $category}}{{$category = .Category}}
@@ -31,6 +31,7 @@ func helpOf(c *urfave.Command) string {
 	var b strings.Builder
 	urfave.HelpPrinterCustom(&b, helpText, c, map[string]any{
 		"wrapAt": func() int { return columns },
+		"usage":  usageOf,
 		"split":  splitFlag,
 		"column": func(flags []urfave.Flag) (column int) {
 			for _, f := range flags {
@@ -53,7 +54,24 @@ func splitFlag(f urfave.Flag) flagHelp {
 	if at := strings.LastIndex(name, " "); at > 0 {
 		name = strings.ReplaceAll(name[:at], name[at:]+",", ",") + name[at:]
 	}
+	if isRequired(f) {
+		text += " (required)"
+	}
 	return flagHelp{name, text}
+}
+
+// usageOf returns the form of a command line, with the required flags.
+func usageOf(c *urfave.Command) string {
+	usage := c.HelpName
+	if len(c.Subcommands) > 0 {
+		usage += " COMMAND"
+	}
+	for _, f := range c.Flags {
+		if isRequired(f) {
+			usage += " " + splitFlag(f).Name
+		}
+	}
+	return strings.TrimSpace(usage + " [flags] " + c.ArgsUsage)
 }
 
 // helpCommand replaces urfave's own, which ends with 3 for an unknown topic and knows no

@@ -27,8 +27,8 @@ const defaultSaleFile = "sale.yaml"
 func (p *program) initCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "init", Category: groupSale, Usage: "write a first sale file",
-		Description: "Asks on a terminal for what no flag says. Without --redis and --zookeeper the sale is kept in files " +
-			"beside the sale file, which needs no server.",
+		Description: "On a terminal it asks for --name and --stock if they are missing; elsewhere both are required. " +
+			"Without --redis and --zookeeper the sale is kept in files beside the sale file, which needs no server.",
 		Flags: []urfave.Flag{
 			valueFlag("name", "`NAME` of the sale: lower-case letters, digits and hyphens"),
 			valueFlag("stock", "sell `N` units in all"),
@@ -92,17 +92,15 @@ func (p *program) init(ctx context.Context, o initOptions) error {
 
 // askInit asks for the name and the stock unless flags have them.
 func (p *program) askInit(ctx context.Context, o *initOptions) error {
-	missing := ""
-	switch {
-	case o.sale.Name == "":
-		missing = "name"
-	case o.sale.Stock == 0:
-		missing = "stock"
-	default:
-		return nil
-	}
 	if !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err) {
-		return misused(o.c, "--%s is missing; without a terminal, init needs it as a flag", missing)
+		f := &flags{c: o.c}
+		if o.sale.Name == "" {
+			f.refuse("--name is missing; without a terminal, init needs it as a flag")
+		}
+		if o.sale.Stock == 0 {
+			f.refuse("--stock is missing; without a terminal, init needs it as a flag")
+		}
+		return f.errs.ErrorOrNil()
 	}
 	if o.sale.Name == "" {
 		name, err := p.askLine(ctx, "Name of the sale, such as movie-tickets: ")

@@ -45,8 +45,8 @@ func adminFlag() *urfave.StringFlag {
 }
 
 // inquiryFlags returns the flags of an inquiry, with more between them.
-func inquiryFlags(server urfave.Flag, more ...urfave.Flag) []urfave.Flag {
-	flags := []urfave.Flag{server, valueFlag("sale", "`NAME` of the sale")}
+func inquiryFlags(server *urfave.StringFlag, more ...urfave.Flag) []urfave.Flag {
+	flags := []urfave.Flag{required(server), required(valueFlag("sale", "`NAME` of the sale"))}
 	flags = append(append(flags, more...), tokenFlag())
 	return append(append(flags, tlsFlags()...), boundFlag(defaultInquiryTimeout), onFlag("json", "print JSON"))
 }
@@ -62,9 +62,9 @@ func boundFlag(ifAbsent time.Duration) urfave.Flag {
 func parseInquiry(f *flags, server string) inquiry {
 	return inquiry{
 		secrets: f.secrets(),
-		server:  f.needServer(server),
+		server:  f.server(server),
 		flag:    server,
-		sale:    f.need("sale"),
+		sale:    f.text("sale"),
 		timeout: f.duration("timeout", defaultInquiryTimeout),
 		json:    f.on("json"),
 	}
@@ -75,7 +75,7 @@ func parseInquiry(f *flags, server string) inquiry {
 func (f *flags) server(name string) *url.URL {
 	text := f.c.String(name)
 	if text == "" {
-		if _, inherited := os.LookupEnv(environment(name)); f.c.IsSet(name) && !inherited {
+		if !f.absent(name) {
 			f.refuse("%s is empty", dashed(name))
 		}
 		return nil
@@ -90,15 +90,6 @@ func (f *flags) server(name string) *url.URL {
 		f.refuse("--tls-ca, --tls-cert and --tls-key need a URL that begins with https, not %s", u)
 	}
 	return u
-}
-
-// needServer parses the URL of a required server.
-func (f *flags) needServer(name string) *url.URL {
-	if f.c.String(name) == "" {
-		f.refuse("%s is missing; give it, or set the environment variable %s", dashed(name), environment(name))
-		return nil
-	}
-	return f.server(name)
 }
 
 // environment returns the variable of a flag. An empty one counts as absent.

@@ -29,7 +29,7 @@ func (p *program) lockBreakCommand() *urfave.Command {
 			"that it has lost the lock: 'salectl lock run' ends its command, serve stops selling. A " +
 			"live holder also renews the lock while the question is open; --yes does not ask, and " +
 			"takes it.\n\n" +
-			"Exit codes: 1 the lock is not held, 5 it was acquired or renewed in the meantime, 6 it " +
+			"Exit codes: 1 the lock is not held, 3 not confirmed, 5 it was acquired or renewed in the meantime, 6 it " +
 			"may still be held on lock nodes that did not answer.",
 		Flags: salesFlags(yesFlag(), jsonFlag()),
 		Action: actionUpTo(1, func(f *flags) lockBreakOptions {

@@ -54,7 +54,7 @@ func TestRefundView(t *testing.T) {
 	plan, result := &planner.Plan{Sale: "luck"}, &apply.Result{Refund: someRefund}
 	const line = "  Refund 12.30 of 100.00 CNY: 1,001 of 3,001 packets not taken\n"
 	p := newCapture()
-	if got := p.destroyedText(plan, result) + "\n"; got != "Destroyed luck.\n"+line {
+	if got := p.destroyedText(plan, result, "luck.yaml:1"); got != "Destroyed luck.\n"+line+"  Remove the declaration in luck.yaml:1, or write the next metadata.run there" {
 		t.Errorf("destroy says %q", got)
 	}
 	p = newCapture()

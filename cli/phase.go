@@ -17,38 +17,52 @@ import (
 type phaseOptions struct {
 	source
 	phase pb.Phase
-	yes   bool // only for close, which is final and needs confirmation
+	yes   bool
+	all   bool // no flag selects sales
 }
 
 func (p *program) pauseCommand() *urfave.Command {
 	return p.phaseCommand("pause", pb.Phase_PAUSED, "pause a sale",
-		"Once the command has returned, no claim is accepted until resume; claims are answered with paused.")
+		"Once the command has returned, no claim is accepted until resume; claims are answered with paused. "+bulk)
 }
 
 func (p *program) resumeCommand() *urfave.Command {
-	return p.phaseCommand("resume", pb.Phase_OPEN, "open a paused sale again", "")
+	return p.phaseCommand("resume", pb.Phase_OPEN, "open a paused sale again", bulk)
 }
 
 func (p *program) closeCommand() *urfave.Command {
-	c := p.phaseCommand("close", pb.Phase_CLOSED, "close a sale for good",
+	return p.phaseCommand("close", pb.Phase_CLOSED, "close a sale for good",
 		"Asks for confirmation. Once the command has returned, no claim is accepted any more. A "+
 			"closed sale can be read, exported and destroyed, but not opened again.")
-	c.Flags = salesFlags(yesFlag(), timeoutFlag(), jsonFlag())
-	return c
 }
+
+// bulk ends the description of a command that asks only before it changes all sales.
+const bulk = "Asks for confirmation if the files declare several sales, and neither --sale nor --selector selects some."
 
 func (p *program) phaseCommand(name string, phase pb.Phase, usage, description string) *urfave.Command {
 	return &urfave.Command{
 		Name: name, Category: groupSale, Usage: usage, Description: description,
-		Flags: salesFlags(timeoutFlag(), jsonFlag()),
+		Flags: salesFlags(yesFlag(), timeoutFlag(), jsonFlag()),
 		Action: action(func(f *flags) phaseOptions {
-			return phaseOptions{source: parseSource(f), phase: phase, yes: f.on("yes")}
+			return phaseOptions{source: parseSource(f), phase: phase, yes: f.on("yes"), all: !f.c.IsSet("sale") && !f.c.IsSet("selector")}
 		}, p.setPhase),
 	}
 }
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
-	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
+	sales, err := p.load(ctx, o.source)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
+	if o.phase != pb.Phase_CLOSED && o.all && len(sales) > 1 {
+		question := fmt.Sprintf("Shall all %d sales be %s?", len(sales), phaseWords[o.phase])
+		if err := p.askPerson(ctx, question, o.yes, o.json); err != nil {
+			return err
+		}
+	}
+	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"text/template"
@@ -15,6 +16,7 @@ import (
 
 	"salectl/cli/terminal"
 	"salectl/executor/rehearse"
+	"salectl/internal/files"
 	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/report"
@@ -150,6 +152,13 @@ func failureText(err error) string {
 // explain splits an error into its message and its remedy.
 func explain(err error) (what, remedy string) {
 	what = err.Error()
+	if failed, is := errors.AsType[*fs.PathError](err); is {
+		if before, after, found := strings.Cut(what, failed.Error()); found {
+			why := ""
+			why, remedy = files.Explain(failed)
+			what = strings.TrimSuffix(before, failed.Path+": ") + failed.Path + ": " + why + after
+		}
+	}
 	var a advised
 	if errors.As(err, &a) {
 		return what, a.remedy
@@ -161,7 +170,7 @@ func explain(err error) (what, remedy string) {
 			return bare + ".", refusal.Remedy
 		}
 	}
-	return what, ""
+	return what, remedy
 }
 
 // count formats a number with its noun: "1 problem", "12,345 problems".

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -66,7 +65,7 @@ func (p *program) forEachReported(ctx context.Context, from source, o reporting,
 			return &usageError{"salectl " + command, fmt.Sprintf("--report is for one sale, but %d are selected", len(sales))}
 		}
 		if err := mayBeReport(o.file); err != nil {
-			return err
+			return fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
 	ctx, cancel := from.bounded(ctx)
@@ -83,16 +82,9 @@ func mayBeReport(path string) error {
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		folder, err := os.Stat(filepath.Dir(path))
-		if err == nil && !folder.IsDir() {
-			err = fmt.Errorf("%s is no folder", filepath.Dir(path))
-		}
-		if err != nil {
-			return fmt.Errorf("the report cannot be written: %w", err)
-		}
-		return nil
+		return files.CheckWritable(path)
 	case err != nil:
-		return fmt.Errorf("the report cannot be written: %w", err)
+		return err
 	}
 	defer f.Close()
 	head := make([]byte, 2048)
@@ -101,7 +93,7 @@ func mayBeReport(path string) error {
 	case errors.Is(err, io.EOF): // empty
 		return nil
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the report cannot be written: %w", err)
+		return err
 	case !bytes.Contains(head[:n], []byte(reportMark)):
 		return withFlag(&files.ExistsError{Path: path, What: "is no report"}, "--report")
 	}

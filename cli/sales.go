@@ -105,7 +105,7 @@ func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
 			return nil, advised{
 				fmt.Sprintf("no file under -f declares the sale %s", name),
-				fmt.Sprintf("The files declare %s: 'salectl validate%s' lists them.", count(len(sales), "sale"), from.filesGiven()),
+				fmt.Sprintf("Run 'salectl validate%[2]s': the files declare %[1]s.", count(len(sales), "sale"), from.filesGiven()),
 				errUsage,
 			}
 		}
@@ -118,7 +118,7 @@ func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 	if len(chosen) == 0 {
 		return nil, advised{
 			fmt.Sprintf("the labels of no sale match --selector %q", from.selector),
-			fmt.Sprintf("The files declare %s: 'salectl validate --json%s' lists their labels.", count(len(sales), "sale"), from.filesGiven()),
+			fmt.Sprintf("Run 'salectl validate --json%[2]s' for the labels: the files declare %[1]s.", count(len(sales), "sale"), from.filesGiven()),
 			errUsage,
 		}
 	}

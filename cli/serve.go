@@ -57,7 +57,7 @@ func (p *program) serveCommand() *urfave.Command {
 			"requests for all.\n\n" +
 			"The files of a folder are read again every second, and all files at SIGHUP: a sale that " +
 			"is declared and applied later is served from then on. With -f FOLDER the process also " +
-			"starts while none of its sales is applied, but the folder must declare one.\n\n" +
+			"starts while none of its sales is applied, but the folder must declare one; without -f it ends.\n\n" +
 			"At SIGTERM or SIGINT the process gives its shards to others, or answers the pending " +
 			"requests if there are none, and exits with 0. A second signal ends it at once.",
 		Flags: salesFlags(
@@ -179,6 +179,9 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	case ctx.Err() != nil:
 		return nil // ended before it began, which is no error
 	case s.Sales() == 0 && !(o.named && s.Watch):
+		if s.Watch {
+			p.say("Without -f, serve does not wait for an apply; 'salectl serve -f .' does.")
+		}
 		return failures
 	case s.Watch:
 		failures = nil // the server tries again

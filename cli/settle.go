@@ -21,7 +21,7 @@ type settleOptions struct {
 func (p *program) settleCommands() []*urfave.Command {
 	return []*urfave.Command{
 		p.settleCommand(api.Confirm, serverFlag(), "confirm payment of a held claim", "0 sold",
-			valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment))),
+			required(valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment)))),
 		p.settleCommand(api.Extend, serverFlag(), "extend the deadline of a held claim, once", "0 extended"),
 		p.settleCommand(api.Cancel, serverFlag(), "cancel a held claim and release its units", "0 cancelled", forTheBooks()...),
 		p.settleCommand(api.Refund, adminFlag(), "refund a sold claim", "0 refunded",
@@ -32,7 +32,7 @@ func (p *program) settleCommands() []*urfave.Command {
 // forTheBooks returns the flags of cancel and refund for the records.
 func forTheBooks() []urfave.Flag {
 	return []urfave.Flag{
-		valueFlag("reason", fmt.Sprintf("record `TEXT` as the reason, at most %d bytes", api.MaxReason)),
+		required(valueFlag("reason", fmt.Sprintf("record `TEXT` as the reason, at most %d bytes", api.MaxReason))),
 		valueFlag("who", fmt.Sprintf("record `NAME` as who did it, at most %d bytes (default: user@host)", api.MaxWho)),
 	}
 }
@@ -50,12 +50,12 @@ func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, d
 }
 
 func parseSettle(f *flags, how api.How, server string) settleOptions {
-	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.need("claim"), how: how}
+	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.claimID(), how: how}
 	switch how {
 	case api.Confirm:
-		o.Payment = f.need("payment")
+		o.Payment = f.text("payment")
 	case api.Cancel, api.Refund:
-		o.Reason, o.Who, o.Retire = f.need("reason"), f.text("who"), f.on("retire")
+		o.Reason, o.Who, o.Retire = f.text("reason"), f.text("who"), f.on("retire")
 		if o.Who == "" {
 			o.Who = who()
 		}

@@ -83,9 +83,12 @@ func (p *program) shardsText(s *saleStatus, c terminal.Palette, fold bool) {
 			sum.Held += shard.Held
 			sum.Sold += shard.Sold
 		}
-		lease := "-"
-		if sum.LeaseLeftSeconds > 0 {
+		owner, lease := orDash(sum.Owner), "-"
+		switch {
+		case sum.LeaseLeftSeconds > 0:
 			lease = fmt.Sprintf("%.1f s", sum.LeaseLeftSeconds)
+		case sum.Owner != "" && s.Voting >= s.Majority:
+			owner = "was " + owner
 		}
 		log := []any{sum.Slot, sum.Generation, grouped(sum.Limit), grouped(sum.Available), grouped(sum.Held), grouped(sum.Sold)}
 		if sum.Error != "" {
@@ -94,7 +97,7 @@ func (p *program) shardsText(s *saleStatus, c terminal.Palette, fold bool) {
 		if fold {
 			log = log[1:]
 		}
-		cells := append([]any{orDash(sum.Owner), lease}, log...)
+		cells := append([]any{owner, lease}, log...)
 		if loads {
 			load := "?"
 			if sum.Server != nil {

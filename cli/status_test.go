@@ -30,7 +30,7 @@ func troubled(owner string) *current.Status {
 		Brief: current.Brief{SaleSummary: api.SaleSummary{
 			Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Phase: "open", Stock: 60, Sold: 20, Available: 40,
 			OpensAt: time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
-		}},
+		}, Run: 1},
 		Applied: 2, Owner: owner,
 		Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		Shards: []current.ShardStatus{
@@ -77,7 +77,7 @@ func TestStatusView(t *testing.T) {
 	askServer(t.Context(), view, asker{token: "secret"})
 	c := newCapture()
 	c.statusText(view, false)
-	want := strings.ReplaceAll(`tickets: open, generation 2, run 0123456789abcdef
+	want := strings.ReplaceAll(`tickets: open, generation 2, run 1, 0123456789abcdef
   20 of 60 units sold, 40 available
   opens at 2026-11-11T12:00:00Z
   claims are held for payment: holdFor 10m, grace 0s, extendBy 90s, late refuse
@@ -237,7 +237,7 @@ func TestPlanView(t *testing.T) {
 			{Address: "sale/tickets", Action: planner.Create, Reason: "it does not exist", After: &planner.Attributes{
 				Sale: &spec.Sale{Run: 1, Stock: 10, HBase: &spec.HBase{Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase", Table: "sales"},
 					Redis: &spec.Redis{Nodes: []string{"a:1", "b:1", "c:1"}, PasswordEnv: "REDIS_PASSWORD", TLS: true}}}},
-			{Address: "node/a:1", Action: planner.Create, After: &planner.Attributes{Marker: "good"}, Reason: "it votes on the sale's leases"},
+			{Address: "node/a:1", Action: planner.Create, After: &planner.Attributes{Marker: "good"}, Reason: "a lock node, which votes on the owners of shards"},
 		},
 		Summary:  planner.Summary{Create: 3},
 		Warnings: []string{"lock node b:1 cannot be used: connection refused"},
@@ -257,7 +257,7 @@ func TestPlanView(t *testing.T) {
       hbase.zookeeperRoot  /hbase
       hbase.table          sales
       ledger               the HBase table sales
-  + node/a:1      marker good  # it votes on the sale's leases
+  + node/a:1      marker good  # a lock node, which votes on the owners of shards
 
   ! lock node b:1 cannot be used: connection refused
 

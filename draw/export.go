@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -55,6 +56,9 @@ func readExport(from io.Reader, header func(exportHeader) error, entry func(Line
 func readHeader(text []byte, take func(exportHeader) error) error {
 	var h exportHeader
 	if err := json.Unmarshal(text, &h); err != nil {
+		if !json.Valid(text) {
+			err = errors.New("the first line is not JSON")
+		}
 		return fmt.Errorf("an export begins with a header: %w", err)
 	}
 	switch {

@@ -261,7 +261,8 @@ func (r *runner) logEvent(e quorum.Event) {
 	log := r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
 	switch e.Kind {
 	case quorum.Losing:
-		log.Warn("the leases are lost", "why", e.Cause)
+		log.Warn("the leases are lost", "leases", len(e.Keys), "why", e.Cause.Reason(),
+			"remedy", "if this repeats, reduce the load of this host and of the lock nodes, or increase spec.lock.ttl")
 	case quorum.Refused:
 		r.refused++
 		holder, taken := e.Cause.Holder()

@@ -190,7 +190,7 @@ func (p *Plan) markers(actual *Actual) {
 		switch {
 		case first:
 			a.Action, a.After = Create, &Attributes{Marker: MarkerGood}
-			a.ActionReason, a.Reason = ReasonNew, "it votes on the sale's leases"
+			a.ActionReason, a.Reason = ReasonNew, "a lock node, which votes on the owners of shards"
 			if n.Err != nil {
 				a.Reason = "it cannot be used now"
 			}

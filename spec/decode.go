@@ -113,6 +113,7 @@ func (d *decoder) object(v value, b *block) (object, bool) {
 		d.notA(v, "a mapping of keys", remedy)
 		return object{}, false
 	}
+	var meant []string // known keys that unknown ones resemble
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		key, content := v.node.Content[i], v.node.Content[i+1]
 		name := target(key).Value
@@ -122,19 +123,20 @@ func (d *decoder) object(v value, b *block) (object, bool) {
 		case target(key).Kind != yaml.ScalarNode:
 			// Reported by lint.
 		case !slices.Contains(known, name):
-			d.unknownKey(o, key, known)
+			meant = append(meant, d.unknownKey(o, key, known))
 		case o.keys[name] == nil: // the first of duplicates counts
 			o.keys[name], o.values[name] = key, content
 		}
 	}
-	d.missingKeys(o, b)
+	d.missingKeys(o, b, meant)
 	return o, true
 }
 
-func (d *decoder) missingKeys(o object, b *block) {
+// missingKeys reports the missing keys, except those that an unknown key was meant for.
+func (d *decoder) missingKeys(o object, b *block, meant []string) {
 	var missing []string
 	for _, k := range b.options {
-		if k.required && !o.merged && o.keys[k.key] == nil {
+		if k.required && !o.merged && o.keys[k.key] == nil && !slices.Contains(meant, k.key) {
 			missing = append(missing, k.key)
 		}
 	}

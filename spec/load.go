@@ -1,10 +1,8 @@
 package spec
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -195,19 +193,6 @@ func (l *loader) documents(src *source) {
 
 // Unreadable returns the problem of a file or folder that could not be read.
 func Unreadable(path string, err error) *Problem {
-	p := &Problem{File: path, Cause: err}
-	var pathErr *fs.PathError
-	reason := err
-	if errors.As(err, &pathErr) {
-		reason = pathErr.Err
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		p.Message, p.Remedy = "there is no such file or folder", "Check the path; it is relative to the working directory."
-	case errors.Is(err, fs.ErrPermission):
-		p.Message, p.Remedy = "this user may not read it", "Give read permission, or run as a user who has it."
-	default:
-		p.Message, p.Remedy = fmt.Sprintf("it cannot be read: %v", reason), "Check the path and the disk."
-	}
-	return p
+	message, remedy := files.Explain(err)
+	return &Problem{File: path, Message: message, Remedy: remedy, Cause: err}
 }

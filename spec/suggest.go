@@ -9,10 +9,10 @@ import (
 )
 
 // unknownKey reports an unknown key and suggests the intended one, if it can be guessed.
-func (d *decoder) unknownKey(o object, key *yaml.Node, known []string) {
+func (d *decoder) unknownKey(o object, key *yaml.Node, known []string) (near string) {
 	name := target(key).Value
 	remedy := fmt.Sprintf("The keys of %s are %s.", called(o.path), and(known))
-	if near := Nearest(name, known); near != "" {
+	if near = Nearest(name, known); near != "" {
 		remedy = fmt.Sprintf("Did you mean %s?", near)
 	} else if paths := homes()[name]; len(paths) > 0 {
 		// The outermost is the likeliest.
@@ -20,6 +20,7 @@ func (d *decoder) unknownKey(o object, key *yaml.Node, known []string) {
 		remedy = fmt.Sprintf("It belongs to %s.", called(outermost))
 	}
 	d.refuse(key, remedy, "%s has no key %q", called(o.path), name)
+	return near
 }
 
 // Nearest returns the word that a name was probably intended to be, or "": at most two typing

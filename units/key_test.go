@@ -117,7 +117,7 @@ func TestReadKey(t *testing.T) {
 		"behind a mark":        {spec.Units{KeyFile: file("mark", "\ufeff"+encoded+"\r\n")}, ""},
 		"for everybody":        {spec.Units{KeyFile: open}, open + ": the key of the units: everyone on this machine can read the file (mode 0644)"},
 		"no file":              {spec.Units{KeyFile: filepath.Join(folder, "none")}, filepath.Join(folder, "none") + ": the key of the units: there is no such file or folder"},
-		"a folder":             {spec.Units{KeyFile: folder}, folder + ": the key of the units: it cannot be read: is a directory"},
+		"a folder":             {spec.Units{KeyFile: folder}, folder + ": the key of the units: it is a folder"},
 		"an empty file":        {spec.Units{KeyFile: file("empty", "")}, filepath.Join(folder, "empty") + ": the file is empty"},
 		"a file of no key":     {spec.Units{KeyFile: file("text", vars["TEXT"])}, filepath.Join(folder, "text") + ": the file has no base64"},
 		"a large file":         {spec.Units{KeyFile: file("large", strings.Repeat("A", maxKeyFile+4))}, filepath.Join(folder, "large") + ": the file is too large for a key"},

@@ -110,9 +110,15 @@ func (f *Failure) Reason() string {
 	if len(f.Said) == 0 {
 		return f.Why
 	}
-	said := make([]string, len(f.Said))
+	granted, said := 0, make([]string, len(f.Said))
 	for i, s := range f.Said {
 		said[i] = s.String()
+		if s.Answer == Yes {
+			granted++
+		}
+	}
+	if f.Kind == ErrLost && granted >= f.Votes {
+		return f.Why + ": the lock nodes granted it, but this process was too slow"
 	}
 	return fmt.Sprintf("%s (%d of %d nodes must have it): %s", f.Why, f.Votes, len(f.Said), strings.Join(said, "; "))
 }

@@ -221,3 +221,11 @@ func TestNotPermitted(t *testing.T) {
 		}
 	}
 }
+
+// A lease that a majority had granted was lost because the process was late, and not because of a node.
+func TestFailureOfASlowProcess(t *testing.T) {
+	f := &quorum.Failure{Key: "a", Kind: quorum.ErrLost, Why: "late", Votes: 1, Said: []quorum.NodeAnswer{{Node: "n0", Answer: quorum.Yes}}}
+	if got, want := f.Error(), "the lease was lost: a: late: the lock nodes granted it, but this process was too slow"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

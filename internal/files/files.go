@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -157,6 +158,32 @@ func Read(path string, most int64) ([]byte, error) {
 // Stat is os.Stat, bounded by Patience.
 func Stat(path string) (fs.FileInfo, error) {
 	return call("stat", path, func() (fs.FileInfo, error) { return os.Stat(path) }, nil)
+}
+
+// creating is the Op of an error that concerns a file to be written.
+const creating = "create"
+
+// Explain describes why a call on a file failed, in a clause that follows its path, and the remedy.
+func Explain(err error) (why, remedy string) {
+	failed, is := errors.AsType[*fs.PathError](err)
+	if !is {
+		failed = &fs.PathError{Err: err}
+	}
+	switch creates := failed.Op == creating; {
+	case creates && errors.Is(err, fs.ErrNotExist):
+		return "there is no folder " + filepath.Dir(failed.Path), "Create the folder, or name another file."
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such file or folder", "Check the path; it is relative to the working directory."
+	case errors.Is(err, syscall.EISDIR), creates && errors.Is(err, fs.ErrExist):
+		return "it is a folder", "Name a file."
+	case creates && errors.Is(err, fs.ErrPermission):
+		return "this user may not write it", "Give write permission, or name another file."
+	case errors.Is(err, fs.ErrPermission):
+		return "this user may not read it", "Give read permission, or run as a user who has it."
+	case creates:
+		return fmt.Sprintf("it cannot be written: %v", failed.Err), "Check the path and the disk."
+	}
+	return fmt.Sprintf("it cannot be read: %v", failed.Err), "Check the path and the disk."
 }
 
 // ReadDir is os.ReadDir, bounded by Patience.

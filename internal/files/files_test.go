@@ -174,3 +174,24 @@ func TestManifest(t *testing.T) {
 		t.Errorf("no manifest: %v", err)
 	}
 }
+
+// An error names the file to be written, and never its temporary file.
+func TestExplainOfFileToBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"none/a.yaml": "there is no folder " + filepath.Join(dir, "none"),
+		"folder":      "it is a folder",
+	} {
+		path := filepath.Join(dir, name)
+		for _, s := range []Saving{{}, {Replace: true}} {
+			_, err := s.Save(path, func(io.Writer) error { return nil })
+			failed, is := errors.AsType[*fs.PathError](err)
+			if why, remedy := Explain(err); !is || failed.Path != path || why != want || remedy == "" {
+				t.Errorf("%v: %s, %s", err, why, remedy)
+			}
+		}
+	}
+}

@@ -51,6 +51,7 @@ func (s Saving) Save(path string, write func(io.Writer) error) (digest []byte, e
 	if s.Sync == nil {
 		s.Sync = (*os.File).Sync
 	}
+	defer func() { err = atTarget(path, err) }()
 	temp, err := CreateTemp(path)
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func CreateTemp(path string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
 		if err != nil {
-			return nil, err
+			return nil, atTarget(path, err)
 		}
 		if err := lockFile(f, true); err != nil {
 			return f, nil // no locks on this file system: such files are never removed
@@ -135,6 +136,28 @@ func CreateTemp(path string) (*os.File, error) {
 		}
 		f.Close()
 	}
+}
+
+// CheckWritable returns an error if no file can be created at a path.
+func CheckWritable(path string) error {
+	temp, err := CreateTemp(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(temp.Close(), os.Remove(temp.Name()))
+}
+
+// atTarget converts an error of a call on a temporary file of path to one that names path.
+func atTarget(path string, err error) error {
+	var cause error
+	if failed, is := errors.AsType[*os.LinkError](err); is {
+		cause = failed.Err
+	} else if failed, is := errors.AsType[*fs.PathError](err); is && isTemp(filepath.Base(failed.Path), filepath.Base(path)) {
+		cause = failed.Err
+	} else {
+		return err
+	}
+	return &fs.PathError{Op: creating, Path: path, Err: cause}
 }
 
 // RemoveTemps removes the temporary files of path left by processes that died. Files that it

@@ -41,11 +41,10 @@ func checkExportPath(path, uid string, sealed bool) error {
 			return inTheWay(&files.ExistsError{Path: path, What: "is not the final export of the sale"})
 		}
 	}
-	temp, err := files.CreateTemp(files.ManifestPath(path)) // in the export's folder, with the longer of the two names
-	if err != nil {
+	if err := files.CheckWritable(files.ManifestPath(path)); err != nil { // the longer of the two names
 		return fmt.Errorf("the ledger cannot be exported: %w", err)
 	}
-	return errors.Join(temp.Close(), os.Remove(temp.Name()))
+	return nil
 }
 
 // inTheWay returns a Refusal for a file that would have to be overwritten, and any other error as it is.

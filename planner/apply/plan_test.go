@@ -256,7 +256,7 @@ func TestReasons(t *testing.T) {
 	}{
 		"new": {func(w *world) { down(w.nodes[1]) }, applies(tickets(10)), map[string]because{
 			"sale/tickets": {planner.ReasonNew, "it does not exist"}, "shard/2": {planner.ReasonNew, "the sale is new"},
-			"node/node-0": {planner.ReasonNew, "it votes on the sale's leases"}, "node/node-1": {planner.ReasonNew, "it cannot be used now"},
+			"node/node-0": {planner.ReasonNew, "a lock node, which votes on the owners of shards"}, "node/node-1": {planner.ReasonNew, "it cannot be used now"},
 		}},
 		"the next run": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, applies(run(tickets(10), 2)), map[string]because{
 			"sale/tickets": {planner.ReasonNewRun, "run 1 is destroyed, this is a new one"},

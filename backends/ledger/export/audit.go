@@ -110,6 +110,9 @@ func (x *fileAudit) open() error {
 		return err
 	}
 	if err := json.Unmarshal(x.line, &x.header); err != nil {
+		if !json.Valid(x.line) {
+			err = errors.New("the first line is not JSON")
+		}
 		return fmt.Errorf("an export begins with a header: %w", err)
 	}
 	h := x.header
