@@ -116,7 +116,7 @@ func drawPlan(actual *Actual) (*planning, spec.Sale, error) {
 // revealed adds the action of a reveal and completes the plan.
 func (p *planning) revealed(old spec.Sale, what string) error {
 	attributes := saleAttributes(old, old.Stock, p.Phase, p.actual.Sale.Generation())
-	p.add(Action{Address: SaleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, ActionReason: ReasonRequested, Reason: what})
+	p.updateSale(ReasonRequested, what, attributes, attributes)
 	return p.complete()
 }
 

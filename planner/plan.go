@@ -192,9 +192,8 @@ func (p *planning) setPlanned(planned *pb.Planned) error {
 }
 
 // complete sets the plan's digest.
-func (p *planning) complete() error {
-	digest, err := p.digest()
-	p.Digest = digest
+func (p *planning) complete() (err error) {
+	p.Digest, err = p.digest()
 	return err
 }
 

@@ -121,10 +121,8 @@ func (p *planning) remaining(shards projection) error {
 	if sale.Applied() < sale.Generation() {
 		old, _ := Declared(sale.Newest()) // the planner has decoded it before
 		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
-		p.add(Action{
-			Address: SaleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
-			ActionReason: ReasonGenerationPending, Reason: fmt.Sprintf("generation %d pending: an earlier apply did not finish", sale.Generation()),
-		})
+		reason := fmt.Sprintf("generation %d pending: an earlier apply did not finish", sale.Generation())
+		p.updateSale(ReasonGenerationPending, reason, attributes, attributes)
 	}
 	p.shards(shards, nil, ReasonGenerationPending)
 	settings := sale.Newest().GetSettings()
