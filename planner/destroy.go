@@ -16,7 +16,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	sale := actual.Sale
 	p := newPlan(KindDestroy, actual)
 	if sale.UID() == "" {
-		return p, p.complete()
+		return p.Plan, p.complete()
 	}
 	old, err := Declared(sale.Newest())
 	if err != nil {
@@ -33,7 +33,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 			return nil, err
 		}
 	}
-	p.deletions(actual)
+	p.deletions()
 	if !sale.Destroyed() {
 		kept := "requested; its own log is kept"
 		if actual.Table != nil {
@@ -42,32 +42,32 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		before := saleAttributes(old, old.Stock, sale.Phase(), sale.Generation())
 		if sale.Live() {
 			before.Ends = actual.ends()
-			p.holds(actual, before.Ends)
-			p.packets(actual, before)
+			p.holds(before.Ends)
+			p.packets(before)
 		}
 		why, reason := deleteReason(sale, kept)
 		p.add(Action{Address: SaleAddress(p.Sale), Action: Delete, ActionReason: why, Reason: reason, Before: before})
 	}
-	p.warnings(actual, 0)
+	p.warnings(0)
 	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as every sealed sale is
-		return p, p.complete()
+		return p.Plan, p.complete()
 	}
-	return p, p.setPlanned(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
+	return p.Plan, p.setPlanned(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
 }
 
 // deletions plans the deletion of shards and of the nodes' keys. For a destroyed sale these
 // are only late writes.
-func (p *Plan) deletions(actual *Actual) {
-	sale := actual.Sale
-	for i, s := range actual.Shards {
+func (p *planning) deletions() {
+	sale := p.actual.Sale
+	for i, s := range p.actual.Shards {
 		if s.Head == nil && s.Err == nil && !sale.Live() {
 			continue // deleted already
 		}
 		why, reason := deleteReason(sale, "its log is sealed, exported and deleted")
 		p.add(Action{Address: ShardAddress(i), Action: Delete, ActionReason: why, Reason: reason, Before: shardAttributes(s.Head)})
 	}
-	p.forgottenLists(actual)
-	for _, n := range actual.Nodes {
+	p.forgottenLists()
+	for _, n := range p.actual.Nodes {
 		if has := n.Marker.Good || len(n.Leases) > 0; sale.Destroyed() && !has {
 			continue
 		}
@@ -108,14 +108,14 @@ func HoldTimes(shards []*ledger.State) (first, last int64, n int) {
 }
 
 // holds adds a warning that states how a destroy treats holds.
-func (p *Plan) holds(actual *Actual, ends *Ends) {
+func (p *planning) holds(ends *Ends) {
 	held, last := spec.Subject(ends.Held, "unit", "is", "are")+" held for payments", int64(0)
-	if is := actual.Ledger; is != nil && is.Err == nil {
+	if is := p.actual.Ledger; is != nil && is.Err == nil {
 		_, last, _ = HoldTimes(is.Shards)
 	}
 	switch {
 	case ends.Held == 0:
-	case actual.CancelHolds:
+	case p.actual.CancelHolds:
 		p.warn("%s: these claims are cancelled, and payments that come for them must be paid back", held)
 	case last == 0:
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released; --cancel-holds cancels them instead", held)

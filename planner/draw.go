@@ -62,11 +62,14 @@ func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 // if that is done.
 func MakeCloseDraw(actual *Actual) (*Plan, error) {
 	p, old, err := drawPlan(actual)
-	if err != nil || actual.Sale.EntriesClosed() != nil {
-		return p, err
+	switch {
+	case err != nil:
+		return nil, err
+	case actual.Sale.EntriesClosed() != nil:
+		return p.Plan, nil
 	}
 	p.EntriesOnly = true
-	return p, p.revealed(actual, old, "entries are published")
+	return p.Plan, p.revealed(old, "entries are published")
 }
 
 // MakeReveal plans to reveal a closed draw with the value of its beacon's round. Nil: there is
@@ -77,14 +80,14 @@ func MakeReveal(actual *Actual, beacon []byte, fallback bool) (*Plan, error) {
 		return nil, err
 	}
 	if p.Beacon, err = beaconGiven(actual.Sale, old.Draw.Beacon, beacon, fallback); err != nil || actual.Sale.Ranked() {
-		return p, err
+		return p.Plan, err
 	}
-	return p, p.revealed(actual, old, "entries are published, the secret is revealed, and ranks are published")
+	return p.Plan, p.revealed(old, "entries are published, the secret is revealed, and ranks are published")
 }
 
 // drawPlan returns an empty plan for the draw of a sale, and the newest declaration. It
 // refuses a sale that is no draw or cannot be drawn yet.
-func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
+func drawPlan(actual *Actual) (*planning, spec.Sale, error) {
 	sale := actual.Sale
 	if err := exists(actual, "is drawn"); err != nil {
 		return nil, spec.Sale{}, err
@@ -111,9 +114,9 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 }
 
 // revealed adds the action of a reveal and completes the plan.
-func (p *Plan) revealed(actual *Actual, old spec.Sale, what string) error {
-	attributes := saleAttributes(old, old.Stock, p.Phase, actual.Sale.Generation())
-	p.add(Action{Address: SaleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, ActionReason: ReasonRequested, Reason: what})
+func (p *planning) revealed(old spec.Sale, what string) error {
+	attributes := saleAttributes(old, old.Stock, p.Phase, p.actual.Sale.Generation())
+	p.updateSale(ReasonRequested, what, attributes, attributes)
 	return p.complete()
 }
 

@@ -30,16 +30,16 @@ func (a *Actual) ListState(shard int) string {
 }
 
 // newLists plans the first lists of a run.
-func (p *Plan) newLists(desired spec.Sale, actual *Actual) {
+func (p *planning) newLists(desired spec.Sale) {
 	nodes := desired.ListNodes()
 	for i := range desired.LockCount {
-		p.createList(actual, i, nodes[spec.ListNode(i, len(nodes))])
+		p.createList(i, nodes[spec.ListNode(i, len(nodes))])
 	}
 }
 
-func (p *Plan) createList(actual *Actual, shard int, node string) {
+func (p *planning) createList(shard int, node string) {
 	reason := "it is filled with the shard's units"
-	for _, n := range actual.ListNodes {
+	for _, n := range p.actual.ListNodes {
 		if n.Name == node && n.Err != nil {
 			reason = "it is filled with the shard's units; its node cannot be used now"
 		}
@@ -49,26 +49,26 @@ func (p *Plan) createList(actual *Actual, shard int, node string) {
 
 // lists plans the lists whose state does not match the next phase. If a process serves the
 // sale, or may, it turns on lists of an open sale itself, and the plan only warns.
-func (p *Plan) lists(actual *Actual, to pb.Phase) {
-	sale := actual.Sale
+func (p *planning) lists(to pb.Phase) {
+	sale := p.actual.Sale
 	now := sale.Newest().GetSettings().GetPhase()
 	want := ListOff
 	if to == pb.Phase_OPEN {
 		want = ListOn
 	}
-	for i, l := range actual.Lists {
-		stands := actual.ListState(i)
+	for i, l := range p.actual.Lists {
+		stands := p.actual.ListState(i)
 		a := Action{
 			Address: ListAddress(i), Action: Update,
 			Before: &Attributes{List: stands, Node: l.Node}, After: &Attributes{List: want, Node: l.Node},
 		}
 		switch begun := sale.Applied() > 0; {
-		case stands == want, now == to && actual.Shards[i].Err != nil:
+		case stands == want, now == to && p.actual.Shards[i].Err != nil:
 			continue // an unreadable shard has its own warning
 		case want == ListOn && !begun:
-			p.createList(actual, i, l.Node)
+			p.createList(i, l.Node)
 			continue
-		case want == ListOn && now == to && !actual.Unserved():
+		case want == ListOn && now == to && !p.actual.Unserved():
 			_, why := l.fault(stands)
 			p.warn("%s is %s: the serving process fills it from the ledger", ListAddress(i), why)
 			continue
@@ -98,14 +98,14 @@ func (l ListActual) fault(stands string) (ActionReason, string) {
 }
 
 // forgottenLists plans the deletion of lists. Of a destroyed sale it lists only leftovers.
-func (p *Plan) forgottenLists(actual *Actual) {
-	for i, l := range actual.Lists {
-		if actual.Sale.Destroyed() && !l.State.Exists {
+func (p *planning) forgottenLists() {
+	for i, l := range p.actual.Lists {
+		if p.actual.Sale.Destroyed() && !l.State.Exists {
 			continue
 		}
-		why, reason := deleteReason(actual.Sale, "it is stopped, drained into the ledger and deleted")
+		why, reason := deleteReason(p.actual.Sale, "it is stopped, drained into the ledger and deleted")
 		p.add(Action{
-			Address: ListAddress(i), Action: Delete, Before: &Attributes{List: actual.ListState(i), Node: l.Node},
+			Address: ListAddress(i), Action: Delete, Before: &Attributes{List: p.actual.ListState(i), Node: l.Node},
 			ActionReason: why, Reason: reason,
 		})
 	}
@@ -206,7 +206,7 @@ func engineName(s spec.Sale) spec.Engine {
 }
 
 // leftLists warns of nodes that leave the sale and keep keys of its lists.
-func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
+func (p *planning) leftLists(desired, old spec.Sale, uid string) {
 	if old.Engine != spec.EngineRedis {
 		return
 	}

@@ -63,10 +63,10 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		Generation: 1, Uid: runUID(actual, declaration), Run: desired.Run, Spec: declaration,
 		Settings: settingsOf(desired, phase), NextUnit: 1,
 	}
-	if err := p.who(desired, actual, true); err != nil {
+	if err := p.who(desired, true); err != nil {
 		return nil, err
 	}
-	if planned.Units, err = p.payloadDigest(desired, actual); err != nil {
+	if planned.Units, err = p.payloadDigest(desired); err != nil {
 		return nil, err
 	}
 	planned.Settings.Rows = actual.Units.rowsFrom(1)
@@ -74,7 +74,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if actual.Sale.Destroyed() {
 		why, reason = ReasonNewRun, fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())
 	}
-	if err := p.environment(actual, true); err != nil {
+	if err := p.environment(true); err != nil {
 		return nil, err
 	}
 	after := saleAttributes(desired, desired.Stock, ledger.PhaseName(phase), 1)
@@ -89,22 +89,22 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		})
 	}
 	if desired.Engine == spec.EngineRedis && phase == pb.Phase_OPEN {
-		p.newLists(desired, actual)
+		p.newLists(desired)
 	}
-	p.markers(actual)
+	p.markers()
 	p.spreadWarning(desired)
 	actual.WarnOfDurability(desired.Ack, p.warn)
-	p.warnings(actual, endOf(planned.GetSettings()))
-	return p, p.setPlanned(planned)
+	p.warnings(endOf(planned.GetSettings()))
+	return p.Plan, p.setPlanned(planned)
 }
 
 // environment refuses to change a sale whose table or lock nodes are not set up as required,
 // and plans the creation of the table.
-func (p *Plan) environment(actual *Actual, fresh bool) error {
-	if err := CheckNodes(actual.asked(), len(actual.ListNodes) > 0); err != nil {
+func (p *planning) environment(fresh bool) error {
+	if err := CheckNodes(p.actual.asked(), len(p.actual.ListNodes) > 0); err != nil {
 		return err
 	}
-	if err := p.table(actual.Table, fresh); err != nil {
+	if err := p.table(p.actual.Table, fresh); err != nil {
 		return fmt.Errorf("sale %s: %w", p.Sale, err)
 	}
 	return nil
@@ -146,13 +146,13 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	p := newPlan(KindApply, actual)
-	if err := p.environment(actual, false); err != nil {
+	if err := p.environment(false); err != nil {
 		return nil, err
 	}
-	if err := p.who(desired, actual, false); err != nil {
+	if err := p.who(desired, false); err != nil {
 		return nil, err
 	}
-	digest, err := p.payloadDigest(desired, actual)
+	digest, err := p.payloadDigest(desired)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	settings := withRows(settingsOf(desired, phase), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
 	actual.WarnOfDurability(desired.Ack, p.warn)
 	if !changed && !drifted && !moved && delta == 0 {
-		return p, p.remaining(actual, shards)
+		return p.Plan, p.remaining(shards)
 	}
 	p.spreadWarning(desired)
 	planned := follow(sale, settings)
@@ -179,18 +179,18 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	p.harm(inForce, settings, actual.At)
 	why, reason := updateReason(changed, drifted, moved, declaration, sale)
 	p.updateSale(why, reason, before, after)
-	p.shards(actual, shards, planned, why)
-	p.lists(actual, settings.GetPhase())
+	p.shards(shards, planned, why)
+	p.lists(settings.GetPhase())
 	p.leftLists(desired, old, sale.UID())
-	p.markers(actual)
-	p.warnings(actual, endOf(settings))
-	return p, p.setPlanned(planned)
+	p.markers()
+	p.warnings(endOf(settings))
+	return p.Plan, p.setPlanned(planned)
 }
 
 // who compares the declaration about users with the actual sources. fresh reports that the run
 // is new.
-func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
-	users := actual.Users
+func (p *planning) who(desired spec.Sale, fresh bool) error {
+	users := p.actual.Users
 	set, err := rules.ForSale(desired)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
 	if set == nil && (desired.Users != nil || desired.History != nil) {
 		p.warn("users or history are declared, but no rules read them")
 	}
-	for _, pattern := range actual.NoHistory {
+	for _, pattern := range p.actual.NoHistory {
 		p.warn("no file matches %s of history.files, so rules see no purchases from there", pattern)
 	}
 	var source *rules.SourceError

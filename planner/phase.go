@@ -84,7 +84,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	p := newPlan(KindPhase, actual)
 	settings := withPhase(newest.GetSettings(), phase)
 	if now == phase {
-		return p, p.remaining(actual, shards)
+		return p.Plan, p.remaining(shards)
 	}
 	if phase == pb.Phase_CLOSED {
 		if err := protected(old, actual.Name, "it is not closed"); err != nil {
@@ -101,8 +101,8 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	planned := follow(sale, settings)
 	p.updateSale(ReasonRequested, "asked for", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
 		saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()))
-	p.shards(actual, shards, planned, ReasonRequested)
-	p.lists(actual, phase)
-	p.warnings(actual, endOf(settings))
-	return p, p.setPlanned(planned)
+	p.shards(shards, planned, ReasonRequested)
+	p.lists(phase)
+	p.warnings(endOf(settings))
+	return p.Plan, p.setPlanned(planned)
 }

@@ -137,7 +137,7 @@ type Summary struct {
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Actions) == 0 }
 
-func (p *Plan) add(a Action) {
+func (p *planning) add(a Action) {
 	// A reason may quote an error; invalid UTF-8 would not survive JSON.
 	a.Reason = strings.ToValidUTF8(a.Reason, "?")
 	p.Actions = append(p.Actions, a)
@@ -156,19 +156,25 @@ func (s *Summary) Count(action string) {
 	}
 }
 
+// planning is a plan in the making, with the state of the sale that it starts from.
+type planning struct {
+	*Plan
+	actual *Actual
+}
+
 // newPlan returns an empty plan, bound to the state of the sale.
-func newPlan(kind Kind, actual *Actual) *Plan {
+func newPlan(kind Kind, actual *Actual) *planning {
 	sale := actual.Sale
-	return &Plan{
+	return &planning{&Plan{
 		FormatVersion: PlanVersion, Kind: kind, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
 		Phase: sale.Phase(), Generation: sale.Generation(), Slot: sale.Next(), After: sale.Root(),
 		Actions: []Action{}, Warnings: []string{},
-	}
+	}, actual}
 }
 
 // setPlanned makes p a plan that appends planned, and completes it. It refuses here, before any
 // apply, what no shard could accept.
-func (p *Plan) setPlanned(planned *pb.Planned) error {
+func (p *planning) setPlanned(planned *pb.Planned) error {
 	switch err := ledger.CheckPlanned(planned); {
 	case errors.Is(err, ledger.ErrTooLarge):
 		return Refuse("sale %s: the plan does not fit into a slot of the sale's log: %v", p.Sale, err).
@@ -186,9 +192,8 @@ func (p *Plan) setPlanned(planned *pb.Planned) error {
 }
 
 // complete sets the plan's digest.
-func (p *Plan) complete() error {
-	digest, err := p.digest()
-	p.Digest = digest
+func (p *planning) complete() (err error) {
+	p.Digest, err = p.digest()
 	return err
 }
 
@@ -294,10 +299,10 @@ func decodePlan(b []byte) (*Plan, error) {
 	return p, err
 }
 
-func (p *Plan) warn(format string, args ...any) {
+func (p *planning) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
 }
 
-func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attributes) {
+func (p *planning) updateSale(why ActionReason, reason string, before, after *Attributes) {
 	p.add(Action{Address: SaleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
 }

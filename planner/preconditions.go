@@ -146,7 +146,7 @@ func UnfitTable(name string, err error) error {
 
 // table plans the creation of the table for a new run; the logs of a live sale are in it.
 // fresh reports that the run is new.
-func (p *Plan) table(t *TableActual, fresh bool) error {
+func (p *planning) table(t *TableActual, fresh bool) error {
 	switch {
 	case t == nil || t.Err == nil:
 	case t.Unfit():

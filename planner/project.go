@@ -116,36 +116,34 @@ func (p projection) distribute(planned *pb.Planned, delta int64, actual *Actual)
 
 // remaining adds the actions that finish generations which are not on every shard, and completes
 // the plan.
-func (p *Plan) remaining(actual *Actual, shards projection) error {
-	sale := actual.Sale
+func (p *planning) remaining(shards projection) error {
+	sale := p.actual.Sale
 	if sale.Applied() < sale.Generation() {
 		old, _ := Declared(sale.Newest()) // the planner has decoded it before
 		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
-		p.add(Action{
-			Address: SaleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
-			ActionReason: ReasonGenerationPending, Reason: fmt.Sprintf("generation %d pending: an earlier apply did not finish", sale.Generation()),
-		})
+		reason := fmt.Sprintf("generation %d pending: an earlier apply did not finish", sale.Generation())
+		p.updateSale(ReasonGenerationPending, reason, attributes, attributes)
 	}
-	p.shards(actual, shards, nil, ReasonGenerationPending)
+	p.shards(shards, nil, ReasonGenerationPending)
 	settings := sale.Newest().GetSettings()
-	p.lists(actual, settings.GetPhase())
+	p.lists(settings.GetPhase())
 	if p.Kind == KindApply {
-		p.markers(actual)
+		p.markers()
 	}
-	p.warnings(actual, endOf(settings))
+	p.warnings(endOf(settings))
 	return p.complete()
 }
 
 // shards adds the actions of the shards: pending earlier generations, and the changes of planned
 // unless it is nil. why is the reason for those changes.
-func (p *Plan) shards(actual *Actual, shards projection, planned *pb.Planned, why ActionReason) {
+func (p *planning) shards(shards projection, planned *pb.Planned, why ActionReason) {
 	for i, s := range shards.shards {
 		head := shards.head(i)
 		var reasons []string
 		var added []*pb.Range
-		for g := head.Generation + 1; g <= actual.Sale.Generation() && s.Err == nil; g++ {
+		for g := head.Generation + 1; g <= p.actual.Sale.Generation() && s.Err == nil; g++ {
 			reasons = append(reasons, fmt.Sprintf("generation %d pending", g))
-			added = append(added, actual.Sale.ShardGeneration(g, i).GetAdd()...)
+			added = append(added, p.actual.Sale.ShardGeneration(g, i).GetAdd()...)
 		}
 		limit := shards.limits[i]
 		if planned != nil {
@@ -173,7 +171,7 @@ func (p *Plan) shards(actual *Actual, shards projection, planned *pb.Planned, wh
 		if s.Head == nil && s.Err == nil {
 			action.Action, action.Before = Create, nil
 		}
-		if head.Generation < actual.Sale.Generation() {
+		if head.Generation < p.actual.Sale.Generation() {
 			action.ActionReason = ReasonGenerationPending
 		}
 		p.add(action)
@@ -183,9 +181,9 @@ func (p *Plan) shards(actual *Actual, shards projection, planned *pb.Planned, wh
 // markers adds the actions of the lock nodes: new markers until the first generation is on every
 // shard, then only repairs of bad ones. A node that cannot be queried is included if no apply has
 // reached it yet.
-func (p *Plan) markers(actual *Actual) {
-	first := !actual.Sale.Live() || actual.Sale.Applied() == 0
-	for _, n := range actual.Nodes {
+func (p *planning) markers() {
+	first := !p.actual.Sale.Live() || p.actual.Sale.Applied() == 0
+	for _, n := range p.actual.Nodes {
 		a := Action{Address: NodeAddress(n.Name)}
 		switch {
 		case first:
@@ -194,14 +192,14 @@ func (p *Plan) markers(actual *Actual) {
 			if n.Err != nil {
 				a.Reason = "it cannot be used now"
 			}
-		case n.Err != nil && WasMarked(actual.Sale, n.Name):
+		case n.Err != nil && WasMarked(p.actual.Sale, n.Name):
 			continue
 		case n.Err != nil:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: MarkerUnknown}, &Attributes{Marker: MarkerGood}
-			a.ActionReason, a.Reason = markerReason(actual.Sale, n.Name), "it cannot be used now"
+			a.ActionReason, a.Reason = markerReason(p.actual.Sale, n.Name), "it cannot be used now"
 		case n.MarkerState() == MarkerMissing:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: MarkerMissing}, &Attributes{Marker: MarkerAbstaining}
-			a.ActionReason = markerReason(actual.Sale, n.Name)
+			a.ActionReason = markerReason(p.actual.Sale, n.Name)
 			a.Reason = "it has no marker of the sale yet: it abstains until the leases that it may have granted have expired"
 			if a.ActionReason == ReasonMarkerMissing {
 				a.Reason = "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until the leases that it may have granted have expired"

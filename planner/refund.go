@@ -120,24 +120,24 @@ func (a *Actual) endsOfPackets() (*Ends, error) {
 
 // packets adds the amounts to the plan of a destroy. The amount of packets that lists have
 // given and the ledger lacks is known only from the ledger.
-func (p *Plan) packets(actual *Actual, before *Attributes) {
-	if actual.Ledger == nil || !actual.hasPackets() {
+func (p *planning) packets(before *Attributes) {
+	if p.actual.Ledger == nil || !p.actual.hasPackets() {
 		return
 	}
-	if ends, err := actual.endsOfPackets(); err != nil {
+	if ends, err := p.actual.endsOfPackets(); err != nil {
 		p.warn("the rest of the red packet is unknown: %s", ShortError(err))
 	} else {
 		before.Ends = ends
 	}
 	ahead := false
-	for i, l := range actual.Lists {
-		head := actual.Shards[i].Head
+	for i, l := range p.actual.Lists {
+		head := p.actual.Shards[i].Head
 		switch {
 		case l.Err != nil:
 			p.warn("%s cannot be read (node %s: %s): grabs that the ledger lacks will reduce the refund",
 				ListAddress(i), l.Node, ShortNodeError(l.Node, l.Err))
 		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
-		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
+		case p.actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
 		default:
 			ahead = true
 		}

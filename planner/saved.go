@@ -51,7 +51,7 @@ func completion(actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	p := newPlan(KindApply, actual)
-	return p, p.remaining(actual, shards)
+	return p.Plan, p.remaining(shards)
 }
 
 // differences lists the differences between a saved plan and the one made now. It ignores

@@ -54,8 +54,8 @@ func (a *Actual) KeepUnits() {
 
 // payloadDigest compares the declared units with those of the sale and returns the digest of
 // their payloads; nil if units are numbers.
-func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, err error) {
-	is := actual.Units
+func (p *planning) payloadDigest(desired spec.Sale) (digest []byte, err error) {
+	is := p.actual.Units
 	switch {
 	case desired.Units == nil:
 		return nil, nil
@@ -65,15 +65,15 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 		return nil, is.Err
 	}
 	rows := len(is.Rows)
-	if actual.Sale.Live() { // the rows of present units stay
-		rows += len(actual.Sale.Newest().GetSettings().GetRows())
+	if p.actual.Sale.Live() { // the rows of present units stay
+		rows += len(p.actual.Sale.Newest().GetSettings().GetRows())
 	}
 	switch {
 	case rows > ledger.MaxRows:
 		return nil, Refuse("sale %s would have units in %d rows, with those that earlier plans added, and at most %d are counted with",
 			p.Sale, rows, ledger.MaxRows).
 			With("Leave choose out, or make of several rows one.")
-	case len(is.Taken) > 0 && actual.Sale.Live() && string(actual.Sale.Newest().GetUnits()) == string(is.Digest[:]):
+	case len(is.Taken) > 0 && p.actual.Sale.Live() && string(p.actual.Sale.Newest().GetUnits()) == string(is.Digest[:]):
 		p.warn("units that are no longer declared are claimed or in transfer: %s", spec.Numbers(is.Taken))
 	case len(is.Taken) > 0:
 		return nil, Refuse("sale %s no longer declares units that are claimed or in transfer: %s", p.Sale, spec.Numbers(is.Taken)).

@@ -12,27 +12,27 @@ import (
 
 // warnings adds matters that change nothing. It must precede the completion of the plan.
 // closesAtUs is that of the plan's settings, in microseconds since 1970; 0: none.
-func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
-	for i, s := range actual.Shards {
+func (p *planning) warnings(closesAtUs int64) {
+	for i, s := range p.actual.Shards {
 		if s.Err != nil {
 			p.warn("%s cannot be read: %s", ShardAddress(i), ShortError(s.Err))
 		}
 	}
-	p.shareWarning(actual)
-	if ahead := actual.Ahead(); ahead != "" {
+	p.shareWarning()
+	if ahead := p.actual.Ahead(); ahead != "" {
 		p.warn("%s", ahead)
 	}
-	if lost := actual.Lost(); lost != "" {
+	if lost := p.actual.Lost(); lost != "" {
 		p.warn("%s. If it was deleted, restore it: a new run would sell all units again", lost)
 	}
-	p.nodeWarnings(actual)
-	if hasPassed(closesAtUs, actual.At) {
+	p.nodeWarnings()
+	if hasPassed(closesAtUs, p.actual.At) {
 		p.warn("closesAt %s has passed: no claim is accepted", ledger.FormatTime(closesAtUs))
 	}
 }
 
 // harm warns of changes to an open sale, considering the hours, that disadvantage its buyers.
-func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
+func (p *planning) harm(before, after *pb.Settings, now time.Time) {
 	if after.GetPhase() == pb.Phase_CLOSED && before.GetPhase() != pb.Phase_CLOSED {
 		p.warn("the sale is closed for good: no claim is accepted any more, and it cannot be opened again")
 		return
@@ -94,7 +94,7 @@ const (
 )
 
 // spreadWarning warns of a stock that is spread over too many shards.
-func (p *Plan) spreadWarning(desired spec.Sale) {
+func (p *planning) spreadWarning(desired spec.Sale) {
 	enough := limitsPerShard * desired.PerUserLimit
 	if lockCount := int64(desired.LockCount); lockCount > fewShards && desired.Stock < enough*lockCount {
 		p.warn("lockCount %d leaves %s per shard, and a user may have %d: many claims will wait for units of other shards; a lockCount of at most %d avoids that",
@@ -104,16 +104,16 @@ func (p *Plan) spreadWarning(desired spec.Sale) {
 
 // nodeWarnings adds the nodes that do not vote, and the remaining majority. A new sale has no
 // votes yet, but needs answers.
-func (p *Plan) nodeWarnings(actual *Actual) {
+func (p *planning) nodeWarnings() {
 	answering := 0
 	faults := make(map[string]bool)
-	for _, f := range actual.Faults() {
+	for _, f := range p.actual.Faults() {
 		faults[f.Node] = true
 		if !f.Clock || p.Kind != KindDestroy {
 			p.warn("%v", f)
 		}
 	}
-	for _, n := range actual.Nodes {
+	for _, n := range p.actual.Nodes {
 		if n.Err == nil {
 			answering++
 		}
@@ -128,14 +128,14 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 			p.warn("lock node %s abstains until %s: it was restarted, or lost its memory", n.Name, n.Marker.VotesFrom.UTC().Format(time.RFC3339))
 		}
 	}
-	votes := actual.Votes()
-	switch begun := actual.Sale.Live() && actual.Sale.Applied() > 0; {
+	votes := p.actual.Votes()
+	switch begun := p.actual.Sale.Live() && p.actual.Sale.Applied() > 0; {
 	case p.Kind == KindDestroy:
 	case begun && votes.Voting < votes.Nodes:
 		p.warn("%s", votes)
 	case !begun && answering < votes.Majority():
 		p.warn("%d of %d lock nodes can be used, and a new sale needs %d", answering, votes.Nodes, votes.Majority())
-	case !begun && answering < votes.Nodes && len(actual.ListNodes) > 0:
+	case !begun && answering < votes.Nodes && len(p.actual.ListNodes) > 0:
 		p.warn("each shard's list is on one node: apply ends with an error while one of them cannot be used")
 	case !begun && answering < votes.Nodes:
 		p.warn("the sale can be sold without these lock nodes; run apply again when they answer, to complete it")
@@ -159,18 +159,18 @@ const (
 
 // shareWarning warns of a live sale shared by too many processes for its shards. It counts
 // processes that have leases.
-func (p *Plan) shareWarning(actual *Actual) {
-	if p.Kind != KindApply || !actual.Sale.Live() {
+func (p *planning) shareWarning() {
+	if p.Kind != KindApply || !p.actual.Sale.Live() {
 		return
 	}
 	processes := make(map[string]bool)
-	for i := range actual.Shards {
-		if l, ok := actual.LeaseOf(i); ok {
+	for i := range p.actual.Shards {
+		if l, ok := p.actual.LeaseOf(i); ok {
 			processes[l.Address] = true
 		}
 	}
-	if n := len(processes); n > 1 && len(actual.Shards) < sharesPerProcess*n {
+	if n := len(processes); n > 1 && len(p.actual.Shards) < sharesPerProcess*n {
 		p.warn("%d processes share %s, so some have twice the work of others; declare a lockCount of %d or more in the next run",
-			n, spec.Count(int64(len(actual.Shards)), "shard"), sharesAdvised*n)
+			n, spec.Count(int64(len(p.actual.Shards)), "shard"), sharesAdvised*n)
 	}
 }

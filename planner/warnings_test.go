@@ -77,8 +77,8 @@ func TestWarningsOfNodes(t *testing.T) {
 			}
 			a.Nodes = append(a.Nodes, n)
 		}
-		p := &Plan{Kind: test.kind}
-		p.nodeWarnings(a)
+		p := &planning{&Plan{Kind: test.kind}, a}
+		p.nodeWarnings()
 		if !slices.EqualFunc(p.Warnings, test.want, strings.HasPrefix) {
 			t.Errorf("%s: warned of %q, want %q", name, p.Warnings, test.want)
 		}
@@ -106,8 +106,8 @@ func TestShareWarning(t *testing.T) {
 			}
 		}
 		a.Nodes = []NodeActual{{Leases: holds}}
-		p := &Plan{Kind: c.kind}
-		p.shareWarning(a)
+		p := &planning{&Plan{Kind: c.kind}, a}
+		p.shareWarning()
 		if got := strings.Join(p.Warnings, "; "); got != c.want {
 			t.Errorf("%v: %q, want %q", c.owners, got, c.want)
 		}

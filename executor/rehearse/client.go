@@ -62,12 +62,10 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 // full of refusals.
 func check(ctx context.Context, client *api.Client) error {
 	_, err := client.Status(ctx)
-	var problem *api.Problem
-	var unexpected *api.UnexpectedError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &problem), errors.As(err, &unexpected):
+	case errors.As(err, new(*api.Problem)), errors.As(err, new(*api.UnexpectedError)):
 		return fmt.Errorf("rehearse: %w; is the sale served there?", err)
 	}
 	return fmt.Errorf("rehearse: %w: %w", ErrNoAnswer, err)

@@ -334,10 +334,7 @@ func (j *judge) booked(v *play, b *api.Claim) {
 	if b.User != v.claim.User || len(b.Units) != len(v.claim.Units) || !slices.Equal(b.Units, v.units) && v.state != api.Unknown {
 		j.violated("claim %s is %s's with the units %v, and in the ledger it is %s's with %v", b.ID, v.claim.User, v.units, b.User, b.Units)
 	}
-	want := v.state
-	if want == api.Held { // unpaid, and past its release
-		want = api.Expired
-	}
+	want := v.ending()
 	if want != api.Unknown && b.Outcome != want {
 		j.violated("claim %s of %s is %s, and in the ledger it is %s", b.ID, v.key, want, b.Outcome)
 	}

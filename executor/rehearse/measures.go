@@ -40,11 +40,15 @@ func measures() []threshold.Metric {
 
 // Values returns the measured values. stock is the sale's.
 func (r *Report) Values(stock int64) threshold.Values {
-	latency := latenciesOf(r.Attempts)
+	latency, sum := latenciesOf(r.Attempts), time.Duration(0)
+	for _, took := range latency {
+		sum += took
+	}
+	mean := sum / time.Duration(max(len(latency), 1))
 	of := map[string]float64{
 		"stock":    float64(stock),
 		"duration": r.Timing.DurationSeconds * 1000, "rate": r.Timing.ThroughputPerSecond,
-		"max": r.Timing.LatencyMs.Max, "mean": float64(latency.mean()) / float64(time.Millisecond),
+		"max": r.Timing.LatencyMs.Max, "mean": float64(mean) / float64(time.Millisecond),
 		"requests": float64(r.Requests), "retries": float64(r.Retries), "sold": float64(r.UnitsSold),
 	}
 	for outcome, n := range r.Outcomes {

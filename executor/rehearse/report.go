@@ -117,12 +117,11 @@ func (r *Report) Verdict() error {
 // report summarizes the results of all workers.
 func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Report {
 	r := &Report{
-		Sale:       d.Name,
-		Users:      d.Users,
-		Requests:   d.total + len(left.came),
-		Retries:    int(d.retries.Load()),
-		Outcomes:   map[string]int{},
-		Violations: []string{},
+		Sale:     d.Name,
+		Users:    d.Users,
+		Requests: d.total + len(left.came),
+		Retries:  int(d.retries.Load()),
+		Outcomes: map[string]int{},
 	}
 	records := recordsOf(workers)
 	for _, w := range workers {
@@ -188,17 +187,6 @@ func latenciesOf(attempts []Attempt) latencies {
 // ms returns a percentile in milliseconds, rounded to microseconds.
 func (l latencies) ms(percent float64) float64 {
 	return float64(threshold.Percentile(l, percent).Round(time.Microsecond).Microseconds()) / 1000
-}
-
-func (l latencies) mean() time.Duration {
-	if len(l) == 0 {
-		return 0
-	}
-	var sum time.Duration
-	for _, d := range l {
-		sum += d
-	}
-	return sum / time.Duration(len(l))
 }
 
 // round rounds to three decimal places.

@@ -26,21 +26,13 @@ type feed struct {
 	// mu guards the rest, and serializes calls of make.
 	mu   sync.Mutex
 	make func(now clock.Now) (event []byte, history func() []byte)
-	tick int64
-	made bool
+	tick int64 // of last; -1: there is none
 	last []byte
 	past func() []byte
 }
 
 func newFeed(c clock.Clock, began time.Duration, event func(clock.Now) ([]byte, func() []byte)) *feed {
-	return &feed{clock: c, began: began, over: make(chan struct{}), make: event}
-}
-
-// tickAt returns the tick of a time and the time until the next.
-func (f *feed) tickAt(now clock.Now) (tick int64, left time.Duration) {
-	since := now.Mono - f.began
-	tick = int64(since / every)
-	return tick, f.began + time.Duration(tick+1)*every - now.Mono
+	return &feed{clock: c, began: began, over: make(chan struct{}), make: event, tick: -1}
 }
 
 // now returns the event of this tick and the time until the next. With first it also returns the
@@ -49,15 +41,15 @@ func (f *feed) now(first bool) (history, event []byte, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock()
-	tick, next := f.tickAt(now)
-	if !f.made || tick != f.tick {
+	since := now.Mono - f.began
+	if tick := int64(since / every); tick != f.tick {
 		f.last, f.past = f.make(now)
-		f.tick, f.made = tick, true
+		f.tick = tick
 	}
 	if first && f.past != nil {
 		history = f.past()
 	}
-	return history, f.last, next
+	return history, f.last, every - since%every
 }
 
 // gate limits the number of viewers.
