@@ -10,6 +10,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
+	"salectl/executor/request"
 )
 
 // maxClaimBody is the maximum size of a claim's body: with names of units, that of a stream message.
@@ -33,7 +34,7 @@ func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target
 	sale, b := t.sale, claimBufferPool.Get().(*claimBuffers)
 	defer claimBufferPool.Put(b)
 
-	request, f := readClaim(r, &b.in, server.bodies)
+	claim, f := readClaim(r, &b.in, server.bodies)
 	if f != nil {
 		f.Write(w)
 		return f.Outcome
@@ -41,12 +42,12 @@ func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, t target
 	ctx, cancel := context.WithTimeout(r.Context(), server.config.ClaimTimeout)
 	var a executor.Answer
 	if server.draining.Load() {
-		a = sale.Decline(request, api.Draining)
+		a = sale.Refuse(claim, request.Refusal(api.Draining))
 	} else {
-		a = sale.Do(ctx, request)
+		a = sale.Do(ctx, claim)
 	}
 	cancel()
-	sale.setPlace(w.Header(), sale.Place(request.User))
+	sale.setPlace(w.Header(), sale.Place(claim.User))
 
 	if !a.Accepted() {
 		sale.refuse(w, &a)

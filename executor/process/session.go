@@ -287,25 +287,6 @@ func (t *session) release(a request.Answer) {
 	}
 }
 
-// recall answers a claim from memory, if that needs no commit. A final claim (Claim.IsFinal) and a reused key
-// are certain even if little of the log is read. Any other answer is certain only while this process may
-// append and the shard has read its log to the end: generations that are not read yet may change the answer.
-func (t *session) recall(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer) bool {
-	ok := s.RecallTo(now, r, a)
-	switch {
-	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
-	case !s.May(now):
-		*a = request.Refusal(api.NoQuorum)
-		return true
-	case !s.Serves():
-		return false
-	case !ok && t.totals.AllSold(now):
-		a.Outcome = api.SoldOut
-		return true
-	}
-	return ok
-}
-
 // lookup answers a query from memory if this process serves the shard. Otherwise it returns false, with the
 // reason as a refusal.
 func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answer, ok bool) {
@@ -321,27 +302,6 @@ func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answ
 	a = s.Lookup(q)
 	t.completeAnswer(&a)
 	return a, true
-}
-
-// confirmRecalled checks the answer a that recall has found, and corrects it if an earlier request of the same
-// key was accepted or may be. It returns false if the request must be queued nevertheless. idle reports that no
-// request was under way before recall, so that recall knew all outcomes.
-func (t *session) confirmRecalled(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer, idle bool) bool {
-	switch {
-	case s.ListMayContradict(a):
-		return false
-	case a.Outcome != api.SoldOut:
-		*a = s.Refuse(*r, *a)
-	case idle: // the usual case
-	case s.Underway.Has(r):
-		return false // the earlier request may yet get units: this one is answered after it
-	default:
-		// An earlier request of the key may just have been answered.
-		if again, ok := s.Recall(now, *r); ok && again.Accepted() {
-			*a = again
-		}
-	}
-	return true
 }
 
 // completeAnswer adds amounts of red packets to an answer, and marks entries that were not drawn.
@@ -365,18 +325,17 @@ func (t *session) completeAnswer(a *request.Answer) {
 	}
 }
 
-// decline is like refuse, for a shard that another process may own.
-func (t *session) decline(i int, r *request.Request, a request.Answer) request.Answer {
-	s := t.local(i)
-	if s == nil {
-		return t.remotes[i].Refuse(*r, a)
+// pending returns the Pending of a shard, or of its stand-in while another process owns it.
+func (t *session) pending(i int) *request.Pending {
+	if s := t.local(i); s != nil {
+		return s.Pending
 	}
-	return t.refuse(s, r, a)
+	return t.remotes[i].Pending
 }
 
 // refuse returns the complete answer to a request that is refused with a (request.Pending.Refuse).
-func (t *session) refuse(s *shard.Shard, r *request.Request, a request.Answer) request.Answer {
-	a = s.Refuse(*r, a)
+func (t *session) refuse(p *request.Pending, r *request.Request, a request.Answer) request.Answer {
+	a = p.Refuse(*r, a)
 	t.completeAnswer(&a)
 	return a
 }
