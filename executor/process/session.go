@@ -3,7 +3,6 @@ package process
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -34,26 +33,30 @@ type session struct {
 	away     func() request.Answer // the answer while the process does not serve
 	depth    atomic.Int64          // maximum number of waiting requests of a shard
 
-	// The units of a sale may be packets of money.
-	about   *api.Packets         // nil: units are no packets
-	packets func() *spec.Packets // computes the amounts once; nil: units are no packets
+	about   *api.Packets         // of a red packet; nil: units are no packets of money
+	packets func() *spec.Packets // computes the amounts once; nil: units are no packets of money
+	declaration
+	drawing
 
 	// The shards with and without a lease. They belong to the machine alone, as the samples of traffic do.
-	cfg                shard.Config
-	sizes              lists.Sizes
-	running            map[int]*shard.Shard // by number
-	users              []*userSource        // all sources of user attributes that rules have used; release closes them
-	sampledAt          time.Duration        // monotonic: of the last sample of traffic; 0: there is none
-	decided            []meter              // by shard: requests; empty where no machine runs here
-	requests, forwards meter
+	cfg     shard.Config
+	sizes   lists.Sizes
+	running map[int]*shard.Shard // by number
+	traffic
+}
 
-	// Of the newest generation.
+// declaration is what the newest generation declares that was passed to the shards.
+type declaration struct {
 	eligibility atomic.Pointer[eligibility] // decides by its rules; nil: the generation has none
-	declared    atomic.Pointer[spec.Sale]   // of the newest generation that was passed to the shards
+	declared    atomic.Pointer[spec.Sale]
 	settings    atomic.Pointer[pb.Settings]
+	users       []*userSource // all sources of user attributes that rules have used; only the machine uses them
+}
 
-	ranks   atomic.Pointer[ranks]       // the ranks of a draw; nil: they are not published yet
-	drawn   atomic.Pointer[draw.Status] // the status of a draw by the sale's log; nil: the sale has no draw
+// drawing is the state of a draw by the sale's log.
+type drawing struct {
+	ranks   atomic.Pointer[ranks]       // nil: they are not published yet
+	drawn   atomic.Pointer[draw.Status] // nil: the sale has no draw
 	drawnAt uint64                      // the sale's next slot when drawn was set; only the machine uses it
 }
 
@@ -67,7 +70,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
 		links: &d.links, away: func() request.Answer { return *d.away.Load() },
-		sizes: own.Sizes, running: make(map[int]*shard.Shard), decided: make([]meter, n),
+		sizes: own.Sizes, running: make(map[int]*shard.Shard), traffic: traffic{decided: make([]meter, n)},
 	}
 	t.totals.Notify = own.Notify
 	t.depth.Store(int64(cfg.Queue))
@@ -210,7 +213,7 @@ func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.batche
 // passGenerations passes the generations and ranks of the sale's log to the shards.
 func (t *session) passGenerations(sale *ledger.Sale, own Config) {
 	t.totals.Generation(sale.Generation())
-	t.declare(sale, own)
+	t.adopt(sale, own)
 	depth := own.Queue // default
 	if q := t.declared.Load().Queue; q != nil {
 		depth = int(q.Depth)
@@ -241,27 +244,27 @@ func generationsOf(sale *ledger.Sale, shard int) []*pb.Generation {
 	return all
 }
 
-// declare adopts the declaration of the newest generation. A declaration that this program cannot read, since
+// adopt adopts the declaration of the newest generation. A declaration that this program cannot read, since
 // a newer program has written it, is not adopted. The shards read their part of the generation in any case,
 // and grant no claim by earlier rules.
-func (t *session) declare(sale *ledger.Sale, own Config) {
+func (d *declaration) adopt(sale *ledger.Sale, own Config) {
 	newest := sale.Newest()
-	t.settings.Store(newest.GetSettings())
+	d.settings.Store(newest.GetSettings())
 	hash := string(newest.GetSettings().GetRules())
 	declared, err := spec.FromJSON(newest.GetSpec())
 	if err == nil {
-		t.declared.Store(&declared)
+		d.declared.Store(&declared)
 	}
 	switch {
 	case hash == "":
-		t.eligibility.Store(nil)
+		d.eligibility.Store(nil)
 	case err == nil:
-		before := t.eligibility.Load()
+		before := d.eligibility.Load()
 		e := newEligibility(declared, hash, own.Users, before, own.Ruled)
 		if before == nil || e.users != before.users {
-			t.users = append(t.users, e.users)
+			d.users = append(d.users, e.users)
 		}
-		t.eligibility.Store(e)
+		d.eligibility.Store(e)
 	}
 }
 
@@ -372,11 +375,11 @@ func ranksOf(sale *ledger.Sale) *ranks {
 	return r
 }
 
-// followDraw updates the status of a draw by the sale's log.
-func (t *session) followDraw(sale *ledger.Sale) {
-	if sale.Draw() != nil && sale.Next() != t.drawnAt {
-		t.drawnAt = sale.Next()
-		t.drawn.Store(ledger.DrawStatus(sale))
+// follow updates the status of a draw by the sale's log.
+func (d *drawing) follow(sale *ledger.Sale) {
+	if sale.Draw() != nil && sale.Next() != d.drawnAt {
+		d.drawnAt = sale.Next()
+		d.drawn.Store(ledger.DrawStatus(sale))
 	}
 }
 
