@@ -49,11 +49,11 @@ func (e *Executor) do(ctx context.Context, r *Request, a *Answer) {
 	if len(r.Names) > 0 {
 		absent, away := e.machine.Away()
 		if away { // what was read in an earlier session may be old
-			*a = e.Refuse(r, absent)
+			*a = e.Refuse(*r, absent)
 			return
 		}
 		if no := e.payloads.choose(ctx, r, &absent); no.Outcome != "" {
-			*a = e.Refuse(r, no)
+			*a = e.Refuse(*r, no)
 			return
 		}
 	}

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 
-	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
@@ -23,10 +22,9 @@ type Service interface {
 	// that finds what it requests has the outcome ""; the claims of a user are in the order of
 	// acceptance. A query has BadRequest if its cursor is invalid.
 	Do(ctx context.Context, r Request) Answer
-	// Decline answers a request that is not to be let in, with why; but with
-	// Unknown, or with the claim, if an earlier request of the same user and key may
-	// yet be accepted, or was.
-	Decline(r Request, why api.Outcome) Answer
+	// Refuse returns the answer to a request that is refused with a: a; Unknown, if an earlier request
+	// of the same user and key may yet be accepted; or the claim, if one was accepted.
+	Refuse(r Request, a Answer) Answer
 	// Begin is Do without a wait: answered is called once, from any goroutine, perhaps before Begin
 	// returns. It must not block, nor begin another request. giveUp is like the end of Do's
 	// context, and does nothing after the answer.

@@ -9,6 +9,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/process"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/internal/wait"
@@ -37,7 +38,7 @@ func TestUndecided(t *testing.T) {
 			if a := m.claim(user); a.Outcome != want {
 				m.c.t.Errorf("%s hears %+v, want %s", user, a, want)
 			}
-			if a := m.Decline(Request{User: user, Key: "key", Quantity: 1}, api.Draining); (a.Outcome == api.Unknown) != (user == "bob") {
+			if a := m.Refuse(Request{User: user, Key: "key", Quantity: 1}, request.Refusal(api.Draining)); (a.Outcome == api.Unknown) != (user == "bob") {
 				m.c.t.Errorf("declined, %s hears %+v", user, a)
 			}
 		}
@@ -203,7 +204,7 @@ func TestUndecidedGrab(t *testing.T) {
 			node.mu.Unlock()
 			wait.Until(t, "a unit is sold", func() bool { return p.claim("ann", "a").Outcome == api.Sold })
 			for user, want := range map[string]api.Outcome{"bob": api.Unknown, "carl": api.Draining} {
-				if a := p.Decline(Request{User: user, Key: "a", Quantity: 1}, api.Draining); a.Outcome != want {
+				if a := p.Refuse(Request{User: user, Key: "a", Quantity: 1}, request.Refusal(api.Draining)); a.Outcome != want {
 					t.Errorf("%s hears %+v, want %s", user, a, want)
 				}
 			}
@@ -214,7 +215,7 @@ func TestUndecidedGrab(t *testing.T) {
 				t.Errorf("asked again, bob hears %+v", a)
 			}
 			wait.Until(t, "a unit is sold", func() bool {
-				return p.Decline(Request{User: "bob", Key: "a", Quantity: 1}, api.Draining).Outcome == api.Sold
+				return p.Refuse(Request{User: "bob", Key: "a", Quantity: 1}, request.Refusal(api.Draining)).Outcome == api.Sold
 			})
 			if a := saletest.Audited(t, s.logs, "site"); a.Sold != 2 {
 				t.Errorf("audit: %+v", a)

@@ -10,6 +10,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
+	"salectl/executor/request"
 )
 
 // maxClaimBody is the maximum size of a claim's body: with names of units, that of a stream message.
@@ -33,19 +34,19 @@ func (target target) postClaim(w http.ResponseWriter, r *http.Request) (label ap
 	sale, b := target.sale, claimBufferPool.Get().(*claimBuffers)
 	defer claimBufferPool.Put(b)
 
-	request, f := readClaim(r, &b.in, target.bodies)
+	claim, f := readClaim(r, &b.in, target.bodies)
 	if f != nil {
 		return "", f
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), target.config.ClaimTimeout)
 	var a executor.Answer
 	if target.draining.Load() {
-		a = sale.Decline(request, api.Draining)
+		a = sale.Refuse(claim, request.Refusal(api.Draining))
 	} else {
-		a = sale.Do(ctx, request)
+		a = sale.Do(ctx, claim)
 	}
 	cancel()
-	sale.setPlace(w.Header(), sale.Place(request.User))
+	sale.setPlace(w.Header(), sale.Place(claim.User))
 
 	if !a.Accepted() {
 		return "", wire.Refusal(sale.name, sale.clock, &a)

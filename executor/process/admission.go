@@ -82,7 +82,7 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request
 	}
 	t := d.serving.Load()
 	if t == nil {
-		*a = d.Refuse(r, *d.away.Load())
+		*a = d.Refuse(*r, *d.away.Load())
 		return nil, nil
 	}
 	i, ok := r.Home(len(t.shards))
@@ -112,15 +112,10 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request
 // admitLocal admits a claim or settlement to a shard of this process. It returns the ticket to queue, or sets
 // the answer in a and returns nil.
 func (d *Admission) admitLocal(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r *request.Request, a *request.Answer) *request.Ticket {
-	if r.Settle == nil {
-		// The count of requests under way is read only where all is sold: every claim writes it.
-		idle := t.totals.AllSold(now) && s.Underway.Len() == 0
-		if t.recall(now, s, r, a) && t.confirmRecalled(now, s, r, a, idle) {
-			t.completeAnswer(a)
-			return nil
-		}
-	}
 	switch {
+	case r.Settle == nil && s.AnswerClaim(now, r, a):
+		t.completeAnswer(a)
+		return nil
 	case r.Settle != nil && len(t.batchers) > 0:
 		*a = request.Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}
 		return nil
@@ -128,10 +123,10 @@ func (d *Admission) admitLocal(ctx context.Context, now clock.Now, t *session, s
 		*a = request.Answer{Outcome: api.NoSuchClaim}
 		return nil
 	case d.draining.Load() && !d.links.Any():
-		*a = t.refuse(s, r, request.Refusal(api.Draining))
+		*a = t.refuse(s.Pending, r, request.Refusal(api.Draining))
 		return nil
 	case t.refusesWhileStalled(s.Stalled()):
-		*a = t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: ownership.Unread})
+		*a = t.refuse(s.Pending, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: ownership.Unread})
 		return nil
 	case r.Chooses() && len(t.batchers) > 0:
 		*a = request.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: claim a quantity only"}
@@ -146,7 +141,7 @@ func (d *Admission) admitLocal(ctx context.Context, now clock.Now, t *session, s
 				// the one with the older rules has yet to read the newer ones.
 				refusal = request.Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
 			}
-			*a = t.refuse(s, r, refusal)
+			*a = t.refuse(s.Pending, r, refusal)
 			return nil
 		}
 	}
@@ -174,7 +169,7 @@ func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *req
 		return d.forward(now, t, s.Number(), ticket, nil, a)
 	default:
 		r := ticket.Received()
-		*a = t.refuse(s, &r, request.Refusal(refused))
+		*a = t.refuse(s.Pending, &r, request.Refusal(refused))
 		ticket.Free()
 		return nil, nil
 	}
@@ -185,7 +180,7 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 	refuse := func(why request.Answer) (*request.Ticket, *session) {
 		r := ticket.Received()
 		ticket.Free()
-		*a = t.decline(i, &r, why)
+		*a = t.refuse(t.pending(i), &r, why)
 		return nil, nil
 	}
 	if !d.links.Any() {
@@ -201,21 +196,16 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 // notFollowed is the message while the sale's log is damaged.
 const notFollowed = "the sale's log cannot be followed"
 
-// Decline returns the answer to a request that is not admitted: a refusal with the outcome why; Unknown, if an
-// earlier request of the same user and key may yet be accepted; or the claim, if one was accepted.
-func (d *Admission) Decline(r request.Request, why api.Outcome) request.Answer {
-	return d.Refuse(&r, request.Refusal(why))
-}
-
-// Refuse returns the answer to a request that was refused before its key was looked up, as
-// request.Pending.Refuse does. It also works while this process does not serve.
-func (d *Admission) Refuse(r *request.Request, a request.Answer) request.Answer {
+// Refuse returns the answer to a request that is refused with a before its key was looked up: a; Unknown, if an
+// earlier request of the same user and key may yet be accepted; or the claim, if one was accepted. It also works
+// while this process does not serve.
+func (d *Admission) Refuse(r request.Request, a request.Answer) request.Answer {
 	t := d.serving.Load()
 	if t == nil {
 		t = d.left.Load()
 	}
 	if t != nil && r.Key != "" {
-		return t.decline(spec.HomeShard(r.User, len(t.shards)), r, a)
+		return t.refuse(t.pending(spec.HomeShard(r.User, len(t.shards))), &r, a)
 	}
 	if r.Key != "" && a.Denies() && d.doubts.Has(r.User, r.Key) {
 		return request.Undecided

@@ -301,10 +301,10 @@ func TestAdmissionInDoubt(t *testing.T) {
 	p.ask("ann", "2").want(t, api.Standby)
 	p.ask("ann", "").want(t, api.Standby)
 	p.ask("bob", "1").want(t, api.Standby)
-	if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, api.Draining); a.Outcome != api.Unknown {
+	if a := p.p.Refuse(Request{User: "ann", Key: "1", Quantity: 1}, request.Refusal(api.Draining)); a.Outcome != api.Unknown {
 		t.Errorf("declined: %+v", a)
 	}
-	if a := p.p.Decline(Request{User: "bob", Key: "1", Quantity: 1}, api.SoldOut); a.Outcome != api.SoldOut || a.RetryAfter != time.Second {
+	if a := p.p.Refuse(Request{User: "bob", Key: "1", Quantity: 1}, request.Refusal(api.SoldOut)); a.Outcome != api.SoldOut || a.RetryAfter != time.Second {
 		t.Errorf("declined: %+v", a)
 	}
 	if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "standby: ") {
@@ -369,7 +369,7 @@ func TestAdmissionRefuses(t *testing.T) {
 		"what denies no claim":  {"ann", "1", api.KeyReused, api.KeyReused},
 		"a request that is bad": {"ann", "1", api.BadRequest, api.BadRequest},
 	} {
-		if a := d.Refuse(&Request{User: test.user, Key: test.key, Quantity: 1}, Answer{Outcome: test.a}); a.Outcome != test.want {
+		if a := d.Refuse(Request{User: test.user, Key: test.key, Quantity: 1}, Answer{Outcome: test.a}); a.Outcome != test.want {
 			t.Errorf("%s: %+v, want %s", name, a, test.want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 	"salectl/spec"
 )
 
@@ -30,7 +31,7 @@ func TestAnswersHaveAmounts(t *testing.T) {
 				amounts[worth(sold.Claim)]++
 				again := p.ask(user, "1").want(t, api.Sold)
 				limit := p.ask(user, "2").want(t, api.LimitReached)
-				declined := p.p.Decline(Request{User: user, Key: "1", Quantity: 1}, api.Draining)
+				declined := p.p.Refuse(Request{User: user, Key: "1", Quantity: 1}, request.Refusal(api.Draining))
 				has, _ := p.has(user)
 				if len(limit.Claims) != 1 || ack == spec.AckLedger && (len(has) != 1 || !declined.Accepted()) {
 					t.Fatalf("%s has %+v, gets %+v at the limit, and is declined with %+v", user, has, limit, declined)

@@ -52,7 +52,7 @@ func (m *Machine) SetUID(uid string) { m.session.uid = uid }
 // Recall answers a request from memory.
 func (m *Machine) Recall(i int, r request.Request) (a request.Answer, ok bool) {
 	t := m.serving.Load()
-	ok = t.recall(m.clock(), t.local(i), &r, &a)
+	ok = t.local(i).AnswerClaim(m.clock(), &r, &a)
 	return a, ok
 }
 

@@ -116,7 +116,7 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 	case refused != "":
 		r := ticket.Received()
 		ticket.Free()
-		reply(t.refuse(s, &r, request.Refusal(refused)))
+		reply(t.refuse(s.Pending, &r, request.Refusal(refused)))
 	case ctx.Err() != nil:
 		withdraw()
 	}

@@ -16,6 +16,7 @@ import (
 	"salectl/executor/listengine"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -360,7 +361,7 @@ func TestListedLostReply(t *testing.T) {
 			p.make(k)
 			p.reply(k, nil, context.DeadlineExceeded)
 			p.run()
-			if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, api.Draining); a.Outcome != api.Unknown || p.p.Doubts().Len() != 1 {
+			if a := p.p.Refuse(Request{User: "ann", Key: "1", Quantity: 1}, request.Refusal(api.Draining)); a.Outcome != api.Unknown || p.p.Doubts().Len() != 1 {
 				t.Errorf("%+v, %d in doubt", a, p.p.Doubts().Len())
 			}
 			p.lets()

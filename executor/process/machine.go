@@ -134,7 +134,7 @@ func (m *Machine) Advance(now clock.Now, do func(calls.Call)) (Effects, error) {
 		if out.Plans {
 			t.passGenerations(m.Ownership.Sale(), m.cfg)
 		}
-		t.followDraw(m.Ownership.Sale())
+		t.drawing.follow(m.Ownership.Sale())
 		for _, x := range out.Open {
 			done.Opened = append(done.Opened, t.openShard(now, m.Ownership.Sale(), x.Shard, x.Follows))
 		}

@@ -3,7 +3,6 @@ package process
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -34,26 +33,30 @@ type session struct {
 	away     func() request.Answer // the answer while the process does not serve
 	depth    atomic.Int64          // maximum number of waiting requests of a shard
 
-	// The units of a sale may be packets of money.
-	about   *api.Packets         // nil: units are no packets
-	packets func() *spec.Packets // computes the amounts once; nil: units are no packets
+	about   *api.Packets         // of a red packet; nil: units are no packets of money
+	packets func() *spec.Packets // computes the amounts once; nil: units are no packets of money
+	declaration
+	drawing
 
 	// The shards with and without a lease. They belong to the machine alone, as the samples of traffic do.
-	cfg                shard.Config
-	sizes              lists.Sizes
-	running            map[int]*shard.Shard // by number
-	users              []*userSource        // all sources of user attributes that rules have used; release closes them
-	sampledAt          time.Duration        // monotonic: of the last sample of traffic; 0: there is none
-	decided            []meter              // by shard: requests; empty where no machine runs here
-	requests, forwards meter
+	cfg     shard.Config
+	sizes   lists.Sizes
+	running map[int]*shard.Shard // by number
+	traffic
+}
 
-	// Of the newest generation.
+// declaration is what the newest generation declares that was passed to the shards.
+type declaration struct {
 	eligibility atomic.Pointer[eligibility] // decides by its rules; nil: the generation has none
-	declared    atomic.Pointer[spec.Sale]   // of the newest generation that was passed to the shards
+	declared    atomic.Pointer[spec.Sale]
 	settings    atomic.Pointer[pb.Settings]
+	users       []*userSource // all sources of user attributes that rules have used; only the machine uses them
+}
 
-	ranks   atomic.Pointer[ranks]       // the ranks of a draw; nil: they are not published yet
-	drawn   atomic.Pointer[draw.Status] // the status of a draw by the sale's log; nil: the sale has no draw
+// drawing is the state of a draw by the sale's log.
+type drawing struct {
+	ranks   atomic.Pointer[ranks]       // nil: they are not published yet
+	drawn   atomic.Pointer[draw.Status] // nil: the sale has no draw
 	drawnAt uint64                      // the sale's next slot when drawn was set; only the machine uses it
 }
 
@@ -67,7 +70,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
 		links: &d.links, away: func() request.Answer { return *d.away.Load() },
-		sizes: own.Sizes, running: make(map[int]*shard.Shard), decided: make([]meter, n),
+		sizes: own.Sizes, running: make(map[int]*shard.Shard), traffic: traffic{decided: make([]meter, n)},
 	}
 	t.totals.Notify = own.Notify
 	t.depth.Store(int64(cfg.Queue))
@@ -210,7 +213,7 @@ func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.batche
 // passGenerations passes the generations and ranks of the sale's log to the shards.
 func (t *session) passGenerations(sale *ledger.Sale, own Config) {
 	t.totals.Generation(sale.Generation())
-	t.declare(sale, own)
+	t.adopt(sale, own)
 	depth := own.Queue // default
 	if q := t.declared.Load().Queue; q != nil {
 		depth = int(q.Depth)
@@ -241,27 +244,27 @@ func generationsOf(sale *ledger.Sale, shard int) []*pb.Generation {
 	return all
 }
 
-// declare adopts the declaration of the newest generation. A declaration that this program cannot read, since
+// adopt adopts the declaration of the newest generation. A declaration that this program cannot read, since
 // a newer program has written it, is not adopted. The shards read their part of the generation in any case,
 // and grant no claim by earlier rules.
-func (t *session) declare(sale *ledger.Sale, own Config) {
+func (d *declaration) adopt(sale *ledger.Sale, own Config) {
 	newest := sale.Newest()
-	t.settings.Store(newest.GetSettings())
+	d.settings.Store(newest.GetSettings())
 	hash := string(newest.GetSettings().GetRules())
 	declared, err := spec.FromJSON(newest.GetSpec())
 	if err == nil {
-		t.declared.Store(&declared)
+		d.declared.Store(&declared)
 	}
 	switch {
 	case hash == "":
-		t.eligibility.Store(nil)
+		d.eligibility.Store(nil)
 	case err == nil:
-		before := t.eligibility.Load()
+		before := d.eligibility.Load()
 		e := newEligibility(declared, hash, own.Users, before, own.Ruled)
 		if before == nil || e.users != before.users {
-			t.users = append(t.users, e.users)
+			d.users = append(d.users, e.users)
 		}
-		t.eligibility.Store(e)
+		d.eligibility.Store(e)
 	}
 }
 
@@ -287,25 +290,6 @@ func (t *session) release(a request.Answer) {
 	}
 }
 
-// recall answers a claim from memory, if that needs no commit. A final claim (Claim.IsFinal) and a reused key
-// are certain even if little of the log is read. Any other answer is certain only while this process may
-// append and the shard has read its log to the end: generations that are not read yet may change the answer.
-func (t *session) recall(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer) bool {
-	ok := s.RecallTo(now, r, a)
-	switch {
-	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
-	case !s.May(now):
-		*a = request.Refusal(api.NoQuorum)
-		return true
-	case !s.Serves():
-		return false
-	case !ok && t.totals.AllSold(now):
-		a.Outcome = api.SoldOut
-		return true
-	}
-	return ok
-}
-
 // lookup answers a query from memory if this process serves the shard. Otherwise it returns false, with the
 // reason as a refusal.
 func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answer, ok bool) {
@@ -321,27 +305,6 @@ func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answ
 	a = s.Lookup(q)
 	t.completeAnswer(&a)
 	return a, true
-}
-
-// confirmRecalled checks the answer a that recall has found, and corrects it if an earlier request of the same
-// key was accepted or may be. It returns false if the request must be queued nevertheless. idle reports that no
-// request was under way before recall, so that recall knew all outcomes.
-func (t *session) confirmRecalled(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer, idle bool) bool {
-	switch {
-	case s.ListMayContradict(a):
-		return false
-	case a.Outcome != api.SoldOut:
-		*a = s.Refuse(*r, *a)
-	case idle: // the usual case
-	case s.Underway.Has(r):
-		return false // the earlier request may yet get units: this one is answered after it
-	default:
-		// An earlier request of the key may just have been answered.
-		if again, ok := s.Recall(now, *r); ok && again.Accepted() {
-			*a = again
-		}
-	}
-	return true
 }
 
 // completeAnswer adds amounts of red packets to an answer, and marks entries that were not drawn.
@@ -365,18 +328,17 @@ func (t *session) completeAnswer(a *request.Answer) {
 	}
 }
 
-// decline is like refuse, for a shard that another process may own.
-func (t *session) decline(i int, r *request.Request, a request.Answer) request.Answer {
-	s := t.local(i)
-	if s == nil {
-		return t.remotes[i].Refuse(*r, a)
+// pending returns the Pending of a shard, or of its stand-in while another process owns it.
+func (t *session) pending(i int) *request.Pending {
+	if s := t.local(i); s != nil {
+		return s.Pending
 	}
-	return t.refuse(s, r, a)
+	return t.remotes[i].Pending
 }
 
 // refuse returns the complete answer to a request that is refused with a (request.Pending.Refuse).
-func (t *session) refuse(s *shard.Shard, r *request.Request, a request.Answer) request.Answer {
-	a = s.Refuse(*r, a)
+func (t *session) refuse(p *request.Pending, r *request.Request, a request.Answer) request.Answer {
+	a = p.Refuse(*r, a)
 	t.completeAnswer(&a)
 	return a
 }
@@ -413,11 +375,11 @@ func ranksOf(sale *ledger.Sale) *ranks {
 	return r
 }
 
-// followDraw updates the status of a draw by the sale's log.
-func (t *session) followDraw(sale *ledger.Sale) {
-	if sale.Draw() != nil && sale.Next() != t.drawnAt {
-		t.drawnAt = sale.Next()
-		t.drawn.Store(ledger.DrawStatus(sale))
+// follow updates the status of a draw by the sale's log.
+func (d *drawing) follow(sale *ledger.Sale) {
+	if sale.Draw() != nil && sale.Next() != d.drawnAt {
+		d.drawnAt = sale.Next()
+		d.drawn.Store(ledger.DrawStatus(sale))
 	}
 }
 

@@ -12,6 +12,14 @@ import (
 // The rates of requests of a process and its shards, over some seconds. The machine samples their
 // counts once a second.
 
+// traffic is the last samples of the counts of a session.
+type traffic struct {
+	sampledAt time.Duration // monotonic: of all; 0: there are none
+	decided   []meter       // requests by shard; empty where no machine runs here
+	requests  meter         // of clients
+	forwards  meter         // requests that peers have answered
+}
+
 // meter has the last samples of a count.
 type meter struct {
 	at    [meterSamples]time.Duration

@@ -148,8 +148,7 @@ func (p *Pending) Refuse(r Request, a Answer) Answer {
 	if r.Key == "" || !a.Denies() {
 		return a
 	}
-	inDoubt := p.Underway.Has(&r) ||
-		!p.endsDoubts(a) && (p.Doubts.Has(r.User, r.Key) || p.Decider.MayHave(r.User))
+	inDoubt := p.Contradicted(&r, &a) || !p.EndsDoubts(&a) && p.Decider.MayHave(r.User)
 	// An earlier request may just have been answered. A process that may not append, or has yet
 	// to read the log, does not know the present state of a hold.
 	now := p.Clock()
@@ -168,9 +167,15 @@ func (p *Pending) Refuse(r Request, a Answer) Answer {
 	return a
 }
 
-// endsDoubts reports whether a refusal without a look-up of the key also is the answer to all requests of the
+// Contradicted reports whether a denies the claim of r while an earlier request of the same key is under way, or
+// is in doubt.
+func (p *Pending) Contradicted(r *Request, a *Answer) bool {
+	return r.Key != "" && a.Denies() && (p.Underway.Has(r) || !p.EndsDoubts(a) && p.Doubts.Has(r.User, r.Key))
+}
+
+// EndsDoubts reports whether a refusal without a look-up of the key also is the answer to all requests of the
 // user that are in doubt. A process that does not serve the shard knows that only if all is sold.
-func (p *Pending) endsDoubts(a Answer) bool {
+func (p *Pending) EndsDoubts(a *Answer) bool {
 	return a.isFinalForUser() && (a.Outcome == api.SoldOut || p.Decider.Serves())
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor/request"
@@ -270,3 +271,82 @@ func TestRefuseHeld(t *testing.T) {
 func keyless(user, key string, now time.Duration) *request.Ticket {
 	return request.NewTicket(new(sync.Pool), request.Request{User: user, Quantity: 1}, func() string { return key }, now)
 }
+
+// TestAnswerClaim answers claims from memory before and after the close of a sale in which ann has a unit. It
+// denies no claim while an earlier one of its key is under way or in doubt, or may have a unit of a list.
+func TestAnswerClaim(t *testing.T) {
+	closes := time.Unix(1_800_003_600, 0)
+	w := newWorldAs(t, &pb.Settings{PerUserLimit: 2, Phase: pb.Phase_OPEN, ClosesAtUs: closes.UnixMicro()}, 9)
+	h := w.serving("first")
+	h.ask("ann", "1", 1)
+	w.settle()
+	before := saletest.LoadShard(t, w.logs, 0, 1)
+	h.ask("bob", "1", 1)
+	w.settle()
+	after := saletest.LoadShard(t, w.logs, 0, 1)
+
+	underway := func(s *Shard) {
+		s.Enter(request.NewTicket(new(sync.Pool), request.Request{User: "bob", Key: "1", Quantity: 1}, nil, 0))
+	}
+	inDoubt := func(s *Shard) { s.Doubts.Add(saletest.UID, 0, "bob", "1") }
+	soldOut := func(s *Shard) { s.seq.totals.Set(0, 9, ledger.Totals{Limit: 9, Sold: 9}, time.Time{}, true) }
+	listed := func(mayHave func(*Shard) bool) func(*Shard) {
+		return func(s *Shard) { s.nodeQueue, s.Listed = mayHaveQueue{mayHave: func() bool { return mayHave(s) }}, true }
+	}
+	filled := func(s *Shard) { s.ForgetDoubts(false, 1) }
+	empty, given := listed(func(*Shard) bool { return false }), listed(func(*Shard) bool { return true })
+	logged := listed(func(s *Shard) bool {
+		s.seq.state = after
+		return false
+	})
+	for name, c := range map[string]struct {
+		user   string
+		closed bool
+		want   api.Outcome // "": the claim is queued
+		set    []func(*Shard)
+	}{
+		"who has a unit":                       {"ann", true, api.Sold, []func(*Shard){underway, inDoubt}},
+		"while the sale is open":               {"bob", false, "", nil},
+		"closed":                               {"bob", true, api.Closed, nil},
+		"closed, one under way":                {"bob", true, api.Unknown, []func(*Shard){underway}},
+		"closed, one in doubt":                 {"bob", true, api.Unknown, []func(*Shard){inDoubt}},
+		"closed, another user":                 {"eve", true, api.Closed, []func(*Shard){underway, inDoubt}},
+		"sold out":                             {"bob", false, api.SoldOut, []func(*Shard){soldOut}},
+		"sold out, one under way":              {"bob", false, "", []func(*Shard){soldOut, underway}},
+		"sold out, one in doubt":               {"bob", false, api.SoldOut, []func(*Shard){soldOut, inDoubt}},
+		"closed, the list not read yet":        {"bob", true, "", []func(*Shard){empty}},
+		"closed, no unit of the list":          {"bob", true, api.Closed, []func(*Shard){empty, filled}},
+		"closed, perhaps a unit of the list":   {"bob", true, api.Unknown, []func(*Shard){given, filled}},
+		"closed, a unit that the log gets now": {"bob", true, api.Sold, []func(*Shard){logged, filled}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := w.now
+			if c.closed {
+				now = clock.Now{Mono: now.Mono + 2*time.Hour, Wall: now.Wall.Add(2 * time.Hour)}
+			}
+			s := New(Config{Log: "log", UID: saletest.UID, Totals: NewSaleTotals(1), Doubts: new(request.Doubts), Clock: func() clock.Now { return now }})
+			s.seq.state = before
+			s.serving.Store(true)
+			s.SetRights(Rights{Lease: saletest.Lease(t, now), ReadAt: now, TTL: quorum.DefaultTTL})
+			for _, set := range c.set {
+				set(s)
+			}
+			var a request.Answer
+			ok := s.AnswerClaim(now, &request.Request{User: c.user, Key: "1", Quantity: 1}, &a)
+			if ok != (c.want != "") || ok && a.Outcome != c.want {
+				t.Errorf("answered %v: %+v, want %q", ok, a, c.want)
+			}
+			if s.Listed && c.want == api.Unknown && !s.Doubts.Has(c.user, "1") {
+				t.Error("the claim is not in doubt afterwards")
+			}
+		})
+	}
+}
+
+// mayHaveQueue is a NodeQueue of which only MayHave is called.
+type mayHaveQueue struct {
+	NodeQueue
+	mayHave func() bool
+}
+
+func (q mayHaveQueue) MayHave(string) bool { return q.mayHave() }

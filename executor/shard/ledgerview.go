@@ -22,15 +22,15 @@ type ledgerView struct {
 
 // Recall answers a request from memory, if the ledger's state decides it.
 func (l *ledgerView) Recall(now clock.Now, r request.Request) (a request.Answer, ok bool) {
-	ok = l.RecallTo(now, &r, &a)
+	l.state.RLock()
+	defer l.state.RUnlock()
+	ok = l.recall(now, &r, &a)
 	return a, ok
 }
 
-// RecallTo is Recall that sets the answer in a. It copies neither the request nor the answer: every
-// request calls it.
-func (l *ledgerView) RecallTo(now clock.Now, r *request.Request, a *request.Answer) bool {
-	l.state.RLock()
-	defer l.state.RUnlock()
+// recall is Recall that sets the answer in a. It copies neither the request nor the answer: every claim calls it.
+// The lock of the state is held.
+func (l *ledgerView) recall(now clock.Now, r *request.Request, a *request.Answer) bool {
 	state := l.seq.state
 	if state.Settings() == nil {
 		return false

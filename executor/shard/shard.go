@@ -4,8 +4,8 @@
 //
 // # The life of a claim
 //
-//  1. Recall (ledgerview.go) and request.Pending.Refuse answer from memory the requests that need no
-//     commit. Any other request becomes a request.Ticket, which Offer queues. It enters the table
+//  1. AnswerClaim and request.Pending.Refuse answer from memory the requests that need no commit.
+//     Any other request becomes a request.Ticket, which Offer queues. It enters the table
 //     request.Underway, so that no repetition of its key gets an answer that denies it. With engine ledger
 //     it waits in the shard's inbox (inbox.go), with engine redis in the queue of the node that has the
 //     shard's list (nodequeue.go, package listengine).
@@ -120,6 +120,42 @@ func (s *Shard) TakeTally() Tally {
 	t := s.seq.tally
 	s.seq.tally = Tally{}
 	return t
+}
+
+// AnswerClaim answers a claim from memory if that needs no commit. It sets the answer in a, which is zero, or
+// returns false: the claim is to be queued.
+//
+// A final claim (Claim.IsFinal) and a reused key are certain even if little of the log is read. Any other answer
+// is certain only while this process may append and the shard has read its log to the end: generations that are
+// not read yet may change the answer.
+func (s *Shard) AnswerClaim(now clock.Now, r *request.Request, a *request.Answer) bool {
+	serves := s.Serves() // before the lookup: the state may be read to its end only after it
+	// One lookup of the state and one of the requests under way suffice, because the state does not change between
+	// them: a request leaves the table only after the state has its outcome.
+	s.state.RLock()
+	ok := s.recall(now, r, a)
+	switch {
+	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
+	case !s.May(now):
+		*a, ok = request.Refusal(api.NoQuorum), true
+	case !serves:
+		ok = false
+	case !ok && s.seq.totals.AllSold(now):
+		a.Outcome, ok = api.SoldOut, true
+	}
+	ok = ok && !s.ListMayContradict(a)
+	contradicted := ok && s.Contradicted(r, a)
+	s.state.RUnlock()
+	switch {
+	case contradicted && a.Outcome == api.SoldOut:
+		return false // the earlier request may yet get units: this one is answered after it
+	case contradicted:
+		s.KeepInDoubt(r.User, r.Key)
+		*a = request.Undecided
+	case ok && s.Listed && !s.EndsDoubts(a):
+		*a = s.Refuse(*r, *a) // the list may have given a unit, which the log may have by now
+	}
+	return ok
 }
 
 // Offer queues a ticket and returns "". If it cannot, it returns the outcome that is the reason, and the

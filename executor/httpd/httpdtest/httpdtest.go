@@ -60,9 +60,7 @@ func (f *Fake) Place(user string) executor.Place { return f.At }
 
 func (f *Fake) PlaceOf(int) executor.Place { return f.At }
 
-func (f *Fake) Decline(_ executor.Request, why api.Outcome) executor.Answer {
-	return executor.Answer{Outcome: why}
-}
+func (f *Fake) Refuse(_ executor.Request, a executor.Answer) executor.Answer { return a }
 
 func (f *Fake) Status() executor.Status {
 	var s executor.Status

@@ -10,6 +10,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
+	"salectl/executor/request"
 )
 
 // client reads the requests of a client from a stream. The goroutine of the handler uses it.
@@ -81,7 +82,7 @@ func (client *client) take(message []byte) bool {
 	case m.Query == nil && client.config.Draining():
 		answer := executor.Answer{Outcome: api.Draining}
 		if m.IsClaim() {
-			answer = client.sale.Decline(m.Request, api.Draining)
+			answer = client.sale.Refuse(m.Request, request.Refusal(api.Draining))
 		}
 		u.complete(answer)
 	default:

@@ -31,7 +31,7 @@ var stages = []stage{
 	{callersCalls, nil},
 	{httpServer, []string{"net/http.", "net/http/", "salectl/executor/httpd.", "salectl/executor/httpd/"}},
 	{httpCalls, nil},
-	{"recall: what the ledger has of it", []string{"salectl/executor/process.(*session).recall", "salectl/executor/shard.(*ledgerView).RecallTo"}},
+	{"recall: what the ledger has of it", []string{"salectl/executor/shard.(*Shard).AnswerClaim"}},
 	{"admission, into the queue", []string{
 		"salectl/executor/process.(*Admission).", "salectl/executor/process.(*session).", "salectl/executor/shard.(*Shard).Offer",
 	}},
