@@ -124,7 +124,7 @@ func TestUsersOfAFileEndInTime(t *testing.T) {
 	}
 }
 
-func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
+func TestOpenUsersReportsErrors(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "users.csv")
 	put(t, bad, "id,level\nada,x\nbob,1\nzoe,1\neve,y\n")
 	users, _, err := OpenUsers(filed(bad), rules.SchemaFor(filed(bad)))
