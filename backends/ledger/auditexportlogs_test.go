@@ -27,7 +27,7 @@ func TestExportOfLaterRun(t *testing.T) {
 		before := ledger.PlannedOf(1, pb.Phase_OPEN)
 		before.Uid = "fedcba9876543210"
 		for _, op := range []*pb.Op{ledger.PlanOp(before), ledger.SealedOp(), ledger.DestroyedOp()} {
-			w.Say(op)
+			w.AppendSale(op)
 		}
 	})
 	w.Sell(2, 0)
@@ -67,7 +67,7 @@ func TestExportHasWhatShardsTook(t *testing.T) {
 		if p != nil {
 			p.Shards = []*pb.ShardChange{{}, {}, {}}
 		}
-		w.Say(op)
+		w.AppendSale(op)
 		if !bytes.Equal(mustExport(t, w), before) {
 			t.Errorf("after %v it is another export", op)
 		}
@@ -97,7 +97,7 @@ func TestAuditOfExportAgainstPlans(t *testing.T) {
 			"shard 0 took a generation 3 that differs from the planned one"}},
 	} {
 		w := ledger.NewWorld(t)
-		w.Say(ledger.PlanOp(&pb.Planned{Generation: 2, Uid: ledger.TestUID, Run: 1, Settings: ledger.OpenSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
+		w.AppendSale(ledger.PlanOp(&pb.Planned{Generation: 2, Uid: ledger.TestUID, Run: 1, Settings: ledger.OpenSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
 		for number := uint64(2); number <= c.op.GetNumber(); number++ {
 			op := c.op
 			if number < op.GetNumber() {

@@ -45,7 +45,7 @@ func TestAuditOfPacketsToCome(t *testing.T) {
 	for i := range ledger.WorldShards {
 		half.Shards = append(half.Shards, ledger.NewState(spec.ShardLog(ledger.TestUID, i, ledger.WorldShards)))
 	}
-	half.Say(ledger.PlanOp(planned))
+	half.AppendSale(ledger.PlanOp(planned))
 	half.Begin(half.Shards[:1])
 	want := audit.Packets{Currency: "CNY", Total: "100.00", Granted: "0.00", Left: "100.00", Packets: 30}
 	if a := mustAudit(t, half.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
@@ -77,7 +77,7 @@ func TestAuditOfBadPackets(t *testing.T) {
 		"no document later": {later: func(w *ledger.World) {
 			p := ledger.PlannedOf(2, pb.Phase_OPEN)
 			p.Shards, p.Spec = append(p.Shards, &pb.ShardChange{}), []byte("{")
-			w.Say(ledger.PlanOp(p))
+			w.AppendSale(ledger.PlanOp(p))
 		}, want: "what generation 2 declares cannot be read"},
 		"a stock beyond all lists": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = spec.MaxRedisStock + 1; s.RedPacket.Total = spec.MaxTotal },
 			want: "a red packet of 10000001 packets"},
@@ -93,7 +93,7 @@ func TestAuditOfBadPackets(t *testing.T) {
 			w.Seal()
 			op := w.Roots()
 			op.GetSealed().Refund = 1
-			w.Say(op)
+			w.AppendSale(op)
 		}, want: "the sale was sealed with a refund of 0.01, but "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAuditOfEqualPackets(t *testing.T) {
 	w.Seal()
 	op := w.Roots()
 	op.GetSealed().Refund = 24 * 5
-	w.Say(op)
+	w.AppendSale(op)
 	if a := mustAudit(t, w.Logs); !a.OK || a.Packets.Left != "1.20" {
 		t.Errorf("%+v, %+v", a, a.Packets)
 	}

@@ -22,9 +22,9 @@ func TestPartsThatAreNone(t *testing.T) {
 		told     string
 	}{
 		"in a sale that gives none": {ledger.PhaseSettings(pb.Phase_OPEN), 4, 3, "gets all or nothing", "of 3 units of the 4 asked for, " + told + "false"},
-		"asked for as many":         {ledger.SomeSettings(), 3, 3, "a claim of 3 units that has asked for 3", "of 3 units of the 3 asked for, " + told + "true"},
-		"asked for fewer":           {ledger.SomeSettings(), 2, 3, "a claim of 3 units that has asked for 2", "of 3 units of the 2 asked for, " + told + "true"},
-		"more are there": {ledger.SomeSettings(), 3, 2, "a claim of 2 units that has asked for 3, of a user who has 0, where 10 are available",
+		"asked for as many":         {ledger.SomeSettings(), 3, 3, "a claim of 3 units that requested 3", "of 3 units of the 3 asked for, " + told + "true"},
+		"asked for fewer":           {ledger.SomeSettings(), 2, 3, "a claim of 3 units that requested 2", "of 3 units of the 2 asked for, " + told + "true"},
+		"more are there": {ledger.SomeSettings(), 3, 2, "a claim of 2 units that requested 3, of a user who has 0, where 10 are available",
 			told + "true, where 1 more could be given"},
 		"the limit":  {ledger.SomeSettings(), 4, 3, "", ""},
 		"all of it":  {ledger.SomeSettings(), 0, 2, "", ""},

@@ -205,7 +205,7 @@ func TestSaleRefusesOfADraw(t *testing.T) {
 				w.Close()
 			}
 			if test.steps > 1 {
-				w.Say(drawn(w, func(*pb.Drawn) {}))
+				w.AppendSale(drawn(w, func(*pb.Drawn) {}))
 			}
 			_, err := w.Sale.Entry([]byte("planner1"), w.TimeUs, test.op(w))
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

@@ -369,7 +369,7 @@ func (e *errorOnce) Read([]byte) (int, error) {
 }
 
 // What was altered is told of, so that somebody may find it.
-func TestExportTellsWhatIsWrong(t *testing.T) {
+func TestExportReportsErrors(t *testing.T) {
 	w, file := exported(t)
 	lines := strings.SplitAfter(string(file), "\n")
 	claims := w.Shards[0].Claims() + w.Shards[1].Claims() + w.Shards[2].Claims()

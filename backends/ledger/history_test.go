@@ -301,7 +301,7 @@ func (h *history) business(t *rapid.T) {
 			was = s.Claim(i)
 		}
 		ops, left := d.Ops(), d.Available()
-		v := h.ask(t, d, s.Claim(i), was)
+		v := h.requestSettlement(t, d, s.Claim(i), was)
 		if left -= d.Available(); (v.Claim.State == StateSold || v.Claim.State == StateHeld) != (was.State == StateSold || was.State == StateHeld) {
 			n := int64(len(was.Units))
 			if was.State == StateSold || was.State == StateHeld {
@@ -326,9 +326,9 @@ func (h *history) business(t *rapid.T) {
 	}
 }
 
-// ask asks for one settlement of a claim, and checks what is said by the state in which
+// requestSettlement asks for one settlement of a claim, and checks what is said by the state in which
 // the claim was.
-func (h *history) ask(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
+func (h *history) requestSettlement(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
 	open := was.State == StateHeld && d.TimeUs() < was.ReleaseUs()
 	p := h.settings.GetPayment()
 	payment := rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "payment")

@@ -119,7 +119,7 @@ func TestGrabsAreNoParts(t *testing.T) {
 	MustFold(t, s, By(GenerationOp(2, 0, SomeSettings())), By(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: 1}}}))
 	grab := ClaimOp("u", "k", 1)
 	grab.GetClaim().Fill, grab.GetClaim().GrantedUs, grab.GetClaim().Asked = 1, 10, 2
-	if _, err := FoldCommit(s, By(grab)); err == nil || !strings.Contains(err.Error(), "a grab that has asked for more") {
+	if _, err := FoldCommit(s, By(grab)); err == nil || !strings.Contains(err.Error(), "a grab that requested more") {
 		t.Errorf("got %v", err)
 	}
 }

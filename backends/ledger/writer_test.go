@@ -337,7 +337,7 @@ func TestWriterReadsOn(t *testing.T) {
 }
 
 // Each slot that is read is news, after which the pauses begin anew.
-func TestWriterPausesAfterNews(t *testing.T) {
+func TestWriterPausesAfterForeignEntries(t *testing.T) {
 	other, stored := MustOpenShard(t, 10, 5)
 	b := &trial{w: NewWriter(testLog, NewState(testLog)), s: other}
 	do := b.w.CatchUp()
@@ -370,9 +370,9 @@ func TestWriterReadsPages(t *testing.T) {
 	}
 }
 
-// TestWriterTells follows what a writer says of itself: whether something is
+// TestWriterReportsState follows what a writer says of itself: whether something is
 // under way, whether that is an append, and whether its outcome is in doubt.
-func TestWriterTells(t *testing.T) {
+func TestWriterReportsState(t *testing.T) {
 	b := newTrial(t)
 	b.now.Mono = time.Minute
 	is := func(what string, idle, appending, doubt bool) {
