@@ -17,10 +17,10 @@ import (
 // become since.
 func releaseComparesNotes(t nodeTest) {
 	t.mustMark(sale)
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "here 1 3000"}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "here 1 3000"}, true)
 	wantFreed := func(token, note string, want int) {
 		t.Helper()
-		asks := []quorum.Ask{{Key: "key", Token: token, Note: note}}
+		asks := []quorum.LeaseRequest{{Key: "key", Token: token, Note: note}}
 		if n, err := t.b.Release(t.Context(), asks); err != nil || n != want {
 			t.Errorf("release of token %q, note %q: %d, %v; want %d", token, note, n, err, want)
 		}
@@ -29,11 +29,11 @@ func releaseComparesNotes(t nodeTest) {
 	for _, other := range []string{"here 2 3000", "here 1", "here 1 3000 ", "%", "*"} {
 		wantFreed("one", other, 0)
 	}
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "here 2 3000", Renew: true}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "here 2 3000", Renew: true}, true)
 	wantFreed("one", "here 1 3000", 0)
 	t.wantHeld("key", "one", "here 2 3000", quorum.MaxTTL)
 	wantFreed("one", "here 2 3000", 1)
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 }
 
 // watching is a call of Watch for each of some waiters, and whom they have named.
@@ -119,18 +119,18 @@ func (w *watching) wantNamed(t nodeTest, want ...string) {
 func (t nodeTest) take(token string) {
 	t.Helper()
 	wait.UntilNil(t.T, "a key that the node keeps for nobody", func() error {
-		count := t.vote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: token})
+		count := t.vote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: token})
 		if !count.Yes[0] && count.Holders[0].Token == "" {
 			return errors.New("the node keeps the key for who is next")
 		}
 		return nil
 	})
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: token}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: token}, true)
 }
 
 func (t nodeTest) give(token string) {
 	t.Helper()
-	if n, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: token}}); err != nil || n != 1 {
+	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: token}}); err != nil || n != 1 {
 		t.Fatalf("release: %d, %v; want 1", n, err)
 	}
 }
@@ -138,7 +138,7 @@ func (t nodeTest) give(token string) {
 // await asks for the key while another has it.
 func (t nodeTest) await(waiter string, waited time.Duration) {
 	t.Helper()
-	ask := quorum.Ask{Key: "key", Token: "of-one-who-waits", Waiter: waiter, Waited: waited}
+	ask := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: waiter, Waited: waited}
 	t.wantVote(t.b, quorum.MaxTTL, ask, false)
 }
 
@@ -186,13 +186,13 @@ func waitersLeave(t nodeTest) {
 	t.await("gives up", 3*time.Second)
 	t.await("is named", 2*time.Second)
 	t.await("is granted it", time.Second)
-	leave := quorum.Ask{Key: "key", Token: "of-one-who-waits", Waiter: "gives up"}
-	if n, err := t.b.Release(t.Context(), []quorum.Ask{leave}); err != nil || n != 0 {
+	leave := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: "gives up"}
+	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{leave}); err != nil || n != 0 {
 		t.Errorf("release by one who waits: %d, %v; want 0", n, err)
 	}
 	t.give("one") // "is named" leaves the list
 	w.wantNamed(t, "is named")
-	granted := quorum.Ask{Key: "key", Token: "two", Waiter: "is granted it", Waited: time.Second}
+	granted := quorum.LeaseRequest{Key: "key", Token: "two", Waiter: "is granted it", Waited: time.Second}
 	wait.UntilNil(t.T, "the key", func() error {
 		if count := t.vote(t.a, quorum.MaxTTL, granted); !count.Yes[0] {
 			return fmt.Errorf("the node keeps the key for who was named: %+v", count)
@@ -207,14 +207,14 @@ func waitersLeave(t nodeTest) {
 }
 
 // heir asks for the key under the name that a release may have given.
-func heir(token, name string) quorum.Ask {
-	return quorum.Ask{Key: "key", Token: token, Waiter: name, Waited: -1}
+func heir(token, name string) quorum.LeaseRequest {
+	return quorum.LeaseRequest{Key: "key", Token: token, Waiter: name, Waited: -1}
 }
 
 // handOver frees the key for a waiter.
 func (t nodeTest) handOver(token, next string, want int) {
 	t.Helper()
-	if n, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: token, Next: next}}); err != nil || n != want {
+	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: token, Next: next}}); err != nil || n != want {
 		t.Fatalf("release by %q for %q: %d, %v; want %d", token, next, n, err, want)
 	}
 }
@@ -238,9 +238,9 @@ func handsOver(t nodeTest) {
 			t.Fatal(err)
 		}
 		if late {
-			again := []quorum.Ask{{Key: "key", Token: "nobody's", Waiter: "first"}}
+			again := []quorum.LeaseRequest{{Key: "key", Token: "nobody's", Waiter: "first"}}
 			for _, token := range []string{"one", "two", "three"} {
-				again = append(again, quorum.Ask{Key: "key", Token: token})
+				again = append(again, quorum.LeaseRequest{Key: "key", Token: token})
 			}
 			if _, err := t.a.Release(t.Context(), again); err != nil {
 				t.Fatal(err)
@@ -263,7 +263,7 @@ func handsOver(t nodeTest) {
 // and granted to it, as three; then it frees nothing.
 func (t nodeTest) keptForHeir() error {
 	t.Helper()
-	for _, other := range []quorum.Ask{{Key: "key", Token: "two"}, {Key: "key", Token: "two", Waiter: "first", Waited: time.Hour}, heir("two", "other"), heir("one", "")} {
+	for _, other := range []quorum.LeaseRequest{{Key: "key", Token: "two"}, {Key: "key", Token: "two", Waiter: "first", Waited: time.Hour}, heir("two", "other"), heir("one", "")} {
 		if got := t.vote(t.b, quorum.MaxTTL, other); got.Yes[0] || got.Holders[0].Token != "" {
 			return fmt.Errorf("the vote for %+v is %t, the holder %+v; want no, and no token: it is kept for the heir", other, got.Yes[0], got.Holders[0])
 		}
@@ -282,16 +282,16 @@ func handsOverForAWhile(t nodeTest) {
 	t.take("one")
 	t.handOver("one", "heir", 1)
 	t.pass(quorum.HandOver)
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	t.wantVote(t.a, quorum.MaxTTL, heir("three", "heir"), false)
 
 	// Who is named and does not want the key any more says so.
 	t.handOver("two", "heir", 1)
-	decline := quorum.Ask{Key: "key", Token: "heir", Waiter: "heir"}
-	if n, err := t.a.Release(t.Context(), []quorum.Ask{decline}); err != nil || n != 0 {
+	decline := quorum.LeaseRequest{Key: "key", Token: "heir", Waiter: "heir"}
+	if n, err := t.a.Release(t.Context(), []quorum.LeaseRequest{decline}); err != nil || n != 0 {
 		t.Errorf("release by the heir of what it never had: %d, %v; want 0", n, err)
 	}
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "four"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "four"}, true)
 }
 
 // Who does not want to be listed is not told of the key, which goes to anybody.
@@ -302,7 +302,7 @@ func waitsUnlisted(t nodeTest) {
 	t.await("polls", -1)
 	t.await("polls", -time.Hour)
 	t.give("one")
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	if w == nil {
 		return
 	}
@@ -315,7 +315,7 @@ func waitsUnlisted(t nodeTest) {
 func reportsNoWaiters(t nodeTest) {
 	t.mustMark(sale)
 	t.take("one")
-	wantNoWaiters := func(ask quorum.Ask, want bool) (knows bool) {
+	wantNoWaiters := func(ask quorum.LeaseRequest, want bool) (knows bool) {
 		t.Helper()
 		ask.Key, ask.Token = "key", "one"
 		got := t.vote(t.a, quorum.MaxTTL, ask)
@@ -327,7 +327,7 @@ func reportsNoWaiters(t nodeTest) {
 		}
 		return true
 	}
-	query := quorum.Ask{Renew: true, QueryWaiters: true}
+	query := quorum.LeaseRequest{Renew: true, QueryWaiters: true}
 	if !wantNoWaiters(query, true) {
 		return
 	}
@@ -335,13 +335,13 @@ func reportsNoWaiters(t nodeTest) {
 	wantNoWaiters(query, true)
 	t.await("waits", 0)
 	wantNoWaiters(query, false)
-	wantNoWaiters(quorum.Ask{Renew: true}, false)
-	if _, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: "waits", Waiter: "waits"}}); err != nil {
+	wantNoWaiters(quorum.LeaseRequest{Renew: true}, false)
+	if _, err := t.b.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: "waits", Waiter: "waits"}}); err != nil {
 		t.Fatal(err)
 	}
 	wantNoWaiters(query, true)
-	wantNoWaiters(quorum.Ask{Renew: true}, false) // it was not queried
-	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, QueryWaiters: true}); got.Yes[0] || got.NoWaiters[0] {
+	wantNoWaiters(quorum.LeaseRequest{Renew: true}, false) // it was not queried
+	if got := t.vote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two", Renew: true, QueryWaiters: true}); got.Yes[0] || got.NoWaiters[0] {
 		t.Errorf("the reply to a renewal without a lease is %+v", got)
 	}
 }

@@ -63,7 +63,7 @@ func TestNodeBelievesTheClock(t *testing.T) {
 			defer node.Close()
 			vote := func() time.Time {
 				t.Helper()
-				count, err := node.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "key", Token: "one"}}})
+				count, err := node.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "key", Token: "one"}}})
 				if err != nil {
 					t.Fatal(err)
 				}

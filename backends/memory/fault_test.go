@@ -261,7 +261,7 @@ func votingNode(t *testing.T) (*Node, quorum.Ballot) {
 	if err := n.Mark(t.Context(), "marker", info.RunID); err != nil {
 		t.Fatal(err)
 	}
-	return n, quorum.Ballot{Marker: "marker", TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: "key", Token: "one"}}}
+	return n, quorum.Ballot{Marker: "marker", TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{{Key: "key", Token: "one"}}}
 }
 
 func TestNodeHangs(t *testing.T) {

@@ -94,8 +94,8 @@ func (m *Machine) ValidUntil() time.Duration { return m.Validity().Until() }
 // Holds reports whether the key is held.
 func (m *Machine) Holds(key string) bool { return m.Group.State(key) == Held }
 
-// Owes returns the number of keys whose release a node has not confirmed.
-func (g *Group) Owes(node int) int { return g.owes(node) }
+// Unconfirmed returns the number of releases that a node has not confirmed.
+func (g *Group) Unconfirmed(node int) int { return g.unconfirmed(node) }
 
 // Machines returns for how many keys the group has a state.
 func (g *Group) Machines() int { return len(g.keys) }

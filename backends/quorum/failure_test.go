@@ -32,9 +32,9 @@ func TestErrorKind(t *testing.T) {
 
 // Each answer of a node is told in its own words, and the holder by its address
 // if its note has one.
-func TestFailureSays(t *testing.T) {
+func TestFailureText(t *testing.T) {
 	for want, said := range map[string]quorum.NodeAnswer{
-		"n1 still has an earlier call to answer": {Node: "n1", Answer: quorum.NotAsked},
+		"n1 still has an earlier call to answer": {Node: "n1", Answer: quorum.NotQueried},
 		"n1 has not answered":                    {Node: "n1", Answer: quorum.Silent},
 		"n1 failed: no answer in time":           {Node: "n1", Answer: quorum.Failed, Err: errTimeout},
 		"n1 granted it":                          {Node: "n1", Answer: quorum.Yes},
@@ -56,7 +56,7 @@ func TestFailureSays(t *testing.T) {
 
 // A failure wraps its kind and the errors of the nodes, and nothing that is nil.
 func TestFailureWraps(t *testing.T) {
-	f := &quorum.Failure{Kind: quorum.ErrLost, Said: []quorum.NodeAnswer{{Answer: quorum.Yes}, {Answer: quorum.Failed, Err: errTimeout}}}
+	f := &quorum.Failure{Kind: quorum.ErrLost, Answers: []quorum.NodeAnswer{{Answer: quorum.Yes}, {Answer: quorum.Failed, Err: errTimeout}}}
 	if got := f.Unwrap(); !slices.Equal(got, []error{quorum.ErrLost, errTimeout}) {
 		t.Errorf("wraps %v", got)
 	}
@@ -78,7 +78,7 @@ func TestFailureNamesTheHolder(t *testing.T) {
 				if token != ' ' {
 					said.Holder.Token = string(token)
 				}
-				f.Said = append(f.Said, said)
+				f.Answers = append(f.Answers, said)
 			}
 			got, ok := f.Holder()
 			if got.Token != c.want || ok != (c.want != "") {
@@ -190,7 +190,7 @@ func TestFailureOfTheMachine(t *testing.T) {
 				if want.Answer == abstained {
 					want.VotesFrom = h.now.Wall.Add(7 * time.Second)
 				}
-				if got := e.Cause.Said[i]; got != want {
+				if got := e.Cause.Answers[i]; got != want {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
 			}

@@ -30,7 +30,7 @@ func (k *key) observeHolders() {
 	for i, st := range k.lease.at {
 		s := &k.sightings[i]
 		switch {
-		case st.answer == NotAsked || st.answer == Silent:
+		case st.answer == NotQueried || st.answer == Silent:
 			// A try is refused before all nodes have answered. If the node's next answer is the
 			// same, nothing has changed in between.
 		case st.answer != No || st.holder.Token == "":
@@ -60,7 +60,7 @@ func (k *key) breakFaulty() {
 	}
 	for i, s := range k.sightings {
 		if k.faulty(s) {
-			k.owe(&k.nodes[i], Ask{Key: k.name, Token: s.token, Note: s.note})
+			k.queueRelease(&k.nodes[i], LeaseRequest{Key: k.name, Token: s.token, Note: s.note})
 			k.sightings[i] = sighting{}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"salectl/backends/quorum"
 )
 
-// says answers a ballot for one key with who has it.
-func (h *hand) says(node int, token, note string) {
+// answerHolder answers a ballot for one key with who has it.
+func (h *hand) answerHolder(node int, token, note string) {
 	h.t.Helper()
 	c := h.take(node)
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
@@ -127,7 +127,7 @@ func (h *hand) refusedBy(notes [3]string) (removes string) {
 			if !ok {
 				token, said = "other", note
 			}
-			h.says(node, token, said)
+			h.answerHolder(node, token, said)
 		}
 	}
 	for len(h.calls) > 0 {

@@ -64,8 +64,8 @@ func TestGroupViews(t *testing.T) {
 			h.release("", "a")
 			// b waits for node 2, which failed, and is refused; c has its majority.
 			for i, want := range []int{1, 2, 2} {
-				if owes := h.g.Owes(i); owes != want {
-					t.Errorf("node %d owes %d releases, want %d", i, owes, want)
+				if got := h.g.Unconfirmed(i); got != want {
+					t.Errorf("node %d has %d unconfirmed releases, want %d", i, got, want)
 				}
 			}
 			if v := h.g.Node(2); v.Err != errTimeout || h.g.Node(0).Err != nil {
@@ -134,12 +134,12 @@ func TestGroupViews(t *testing.T) {
 			h.pass(ms)
 			h.release("", "b")
 			h.answer(0) // b's, which is not asked for with a's
-			h.wantAsked(0)
+			h.wantRequests(0)
 			h.answer(1)
 			h.answer(1)
 			begin := h.now.Mono
 			h.sleep()
-			h.wantAsked(0, "-a")
+			h.wantRequests(0, "-a")
 			if took := h.now.Mono - begin; took != ttl/16-ms {
 				t.Errorf("it woke after %v", took)
 			}

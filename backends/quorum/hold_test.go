@@ -9,7 +9,7 @@ import (
 )
 
 // The context of a lease says why the lease ended, also to who asks for it afterwards.
-func TestContextAskedForLate(t *testing.T) {
+func TestContextFirstUsedLate(t *testing.T) {
 	locks, err := quorum.NewLocks([]quorum.Node{yesNode{name: "a"}, yesNode{name: "b"}, yesNode{name: "c"}},
 		quorum.Config{Marker: "marker", Address: "here:1"}, quorum.Fifo)
 	if err != nil {

@@ -362,7 +362,7 @@ func TestLine(t *testing.T) {
 			for len(l.calls) == 0 {
 				b.pass(ms)
 			}
-			if waited := l.calls[0].Vote.Asks[0].Waited; waited < 20*time.Second || waited > 21*time.Second {
+			if waited := l.calls[0].Vote.Requests[0].Waited; waited < 20*time.Second || waited > 21*time.Second {
 				t.Errorf("waited %v", waited)
 			}
 			b.are(t, "holds", holder)

@@ -113,7 +113,7 @@ func (s scenario) play() *world {
 	return w
 }
 
-func told(p *proc, kind quorum.EventKind) bool {
+func hasEvent(p *proc, kind quorum.EventKind) bool {
 	for _, ev := range p.events {
 		if ev.Kind == kind {
 			return true
@@ -249,7 +249,7 @@ func TestAcquiresWithoutAMinority(t *testing.T) {
 					t.Errorf("%v after %d steps", p.m.State(), w.steps)
 				}
 				w.run(20 * time.Second)
-				if p.m.State() != quorum.Held || told(p, quorum.Losing) {
+				if p.m.State() != quorum.Held || hasEvent(p, quorum.Losing) {
 					t.Errorf("did not keep it: %v", p.events)
 				}
 				w.report(t)
@@ -260,7 +260,7 @@ func TestAcquiresWithoutAMinority(t *testing.T) {
 
 // A node whose answers are lost does what it is asked, and asking again gets
 // the same: neither a try nor a renewal takes its own traces for another's.
-func TestLostRepliesAreAskedAgain(t *testing.T) {
+func TestLostRepliesAreRetried(t *testing.T) {
 	w := newWorld(1, 3*time.Second, ones64(1), ones64(1))
 	p := w.procs[0]
 	lose := func() { p.cutFrom[0] = true }
@@ -281,7 +281,7 @@ func TestLostRepliesAreAskedAgain(t *testing.T) {
 		w.after(w.ttl/4, find)
 		w.run(w.now + 2*w.ttl)
 	}
-	if p.m.State() != quorum.Held || told(p, quorum.Losing) {
+	if p.m.State() != quorum.Held || hasEvent(p, quorum.Losing) {
 		t.Errorf("lost in spite of a node that kept it: %v", p.events)
 	}
 	w.report(t)

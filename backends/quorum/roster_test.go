@@ -75,9 +75,9 @@ func (h *rosterHand) sleep() time.Duration {
 func (h *rosterHand) present(note string) { h.t.Helper(); h.do(h.r.Present(h.now, note)) }
 func (h *rosterHand) leave()              { h.t.Helper(); h.do(h.r.Leave(h.now)) }
 
-// wantSays checks what a node is being told: a note with its number, or that the
+// wantAnnounced checks what a node is being told: a note with its number, or that the
 // process leaves.
-func (h *rosterHand) wantSays(node int, want string) {
+func (h *rosterHand) wantAnnounced(node int, want string) {
 	h.t.Helper()
 	got := "nothing"
 	if c, ok := h.calls[node]; ok {
@@ -133,21 +133,21 @@ func TestRoster(t *testing.T) {
 			h.present("here it is")
 			h.answer(0, there("me", "1 here it is", ttl))
 			h.do(h.r.Refresh(h.now))
-			h.wantSays(0, "1 here it is")
+			h.wantAnnounced(0, "1 here it is")
 			h.answer(0, there("me", "1 here it is", ttl), there("b", "1 new", ttl))
 			h.answer(1, there("me", "1 here it is", ttl))
-			h.wantSays(0, "nothing")
-			h.wantSays(1, "1 here it is")
+			h.wantAnnounced(0, "nothing")
+			h.wantAnnounced(1, "1 here it is")
 			h.wantMembers(true, "b: new 3s", "me: here it is 3s")
 		},
 		"the process is announced to all nodes, and again six times a ttl": func(t *testing.T) {
 			h := newRosterHand(t, 3)
 			h.do(h.r.Tick(h.now))
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			h.present("here it is")
 			for range 10 {
 				for node := range 3 {
-					h.wantSays(node, "1 here it is")
+					h.wantAnnounced(node, "1 here it is")
 					h.answer(node, there("me", "1 here it is", ttl))
 				}
 				if h.r.Deregistered() {
@@ -297,24 +297,24 @@ func TestRoster(t *testing.T) {
 			h.answer(0)
 			h.pass(ms)
 			h.present("one")
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			h.present("two")
-			h.wantSays(0, "2 two")
-			h.wantSays(1, "1 one")
+			h.wantAnnounced(0, "2 two")
+			h.wantAnnounced(1, "1 one")
 			h.present("three")
 			h.fail(1)
-			h.wantSays(1, "3 three")
+			h.wantAnnounced(1, "3 three")
 			h.answer(0)
-			h.wantSays(0, "3 three")
+			h.wantAnnounced(0, "3 three")
 			h.answer(0)
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 		},
 		"a node that fails gets no more announcements": func(t *testing.T) {
 			h := newRosterHand(t, 1)
 			h.present("")
 			for range 5 {
 				h.fail(0)
-				h.wantSays(0, "nothing")
+				h.wantAnnounced(0, "nothing")
 				if d := h.sleep(); d != ttl/6 {
 					t.Errorf("the next announcement follows after %v", d)
 				}
@@ -323,7 +323,7 @@ func TestRoster(t *testing.T) {
 		"a process is deregistered when all nodes have confirmed it": func(t *testing.T) {
 			h := newRosterHand(t, 3)
 			h.leave()
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			if !h.r.Deregistered() {
 				t.Error("not deregistered, though it never registered")
 			}
@@ -334,30 +334,30 @@ func TestRoster(t *testing.T) {
 			h.answer(0)
 			h.answer(1)
 			h.leave()
-			h.wantSays(0, "leaves")
-			h.wantSays(2, "1 ")
+			h.wantAnnounced(0, "leaves")
+			h.wantAnnounced(2, "1 ")
 			h.answer(0)
 			h.answer(1)
 			h.answer(2)
-			h.wantSays(2, "leaves")
+			h.wantAnnounced(2, "leaves")
 			if h.r.Deregistered() {
 				t.Error("deregistered before the last node has confirmed it")
 			}
 			h.answer(2)
 			for node := range 3 {
-				h.wantSays(node, "nothing")
+				h.wantAnnounced(node, "nothing")
 			}
 			if !h.r.Deregistered() {
 				t.Error("not deregistered though all nodes have confirmed it")
 			}
 			h.pass(ttl + 1)
 			h.do(h.r.Tick(h.now))
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			if h.wake != 0 {
 				t.Errorf("it wakes at %v after it has deregistered", h.wake)
 			}
 			h.present("again")
-			h.wantSays(0, "3 again")
+			h.wantAnnounced(0, "3 again")
 		},
 		"a node that fails to confirm the end is called twice": func(t *testing.T) {
 			h := newRosterHand(t, 1)
@@ -365,13 +365,13 @@ func TestRoster(t *testing.T) {
 			h.pass(ms)
 			h.leave()
 			h.fail(0) // the first announcement
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.fail(0)
 			if h.r.Deregistered() {
 				t.Error("gone when it was told once")
 			}
 			h.sleep()
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.fail(0)
 			if !h.r.Deregistered() {
 				t.Error("not gone when it was told twice")
@@ -398,18 +398,18 @@ func TestRoster(t *testing.T) {
 			old := h.calls[0]
 			h.leave()
 			h.answer(0)
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.do(h.r.Reply(h.now, quorum.Reply{Seq: old.Seq}))
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			if h.r.Deregistered() {
 				t.Error("gone by an answer to what it said before")
 			}
 			h.present("again")
 			h.leave()
 			h.fail(0)
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.answer(0)
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			if !h.r.Deregistered() {
 				t.Error("not gone")
 			}

@@ -132,7 +132,7 @@ func (n *liveNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRepl
 	return count, nil
 }
 
-func (n *liveNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+func (n *liveNode) Release(ctx context.Context, asks []quorum.LeaseRequest) (int, error) {
 	if err := n.enter(ctx); err != nil {
 		return 0, err
 	}
@@ -441,7 +441,7 @@ func TestCallers(t *testing.T) {
 		nodes[1].trouble(true, nil)
 		replies := make(chan quorum.Reply, 10)
 		c := callersOf(asNodes(nodes), replies)
-		ballot := &quorum.Ballot{Marker: "marker", TTL: ttl, Asks: []quorum.Ask{{Key: "a", Token: "t"}}}
+		ballot := &quorum.Ballot{Marker: "marker", TTL: ttl, Requests: []quorum.LeaseRequest{{Key: "a", Token: "t"}}}
 		began := time.Now()
 		c.Do([]quorum.Call{
 			{Node: 1, Seq: 1, Vote: ballot, Timeout: time.Second},
@@ -450,7 +450,7 @@ func TestCallers(t *testing.T) {
 		if r := <-replies; r.Seq != 2 || r.Node != 0 || r.Err != nil || !r.Ballot.Yes[0] || time.Since(began) > 0 {
 			t.Errorf("%+v after %v", r, time.Since(began))
 		}
-		c.Do([]quorum.Call{{Node: 0, Seq: 3, Release: ballot.Asks, Timeout: time.Second}})
+		c.Do([]quorum.Call{{Node: 0, Seq: 3, Release: ballot.Requests, Timeout: time.Second}})
 		if r := <-replies; r.Seq != 3 || r.Err != nil || nodes[0].keys() != 0 {
 			t.Errorf("%+v", r)
 		}

@@ -79,7 +79,7 @@ func newWorld(seed uint64, ttl time.Duration, nodeRates, procRates []float64) *w
 		n := newSimNode(fmt.Sprintf("n%d", i))
 		n.mark("marker")
 		h := &host{simNode: n, w: w, rate: rate, watchers: map[*proc]bool{}}
-		n.woken = h.tell
+		n.woken = h.notify
 		w.nodes = append(w.nodes, h)
 		names = append(names, n.name)
 	}
@@ -419,7 +419,7 @@ func (p *proc) call(c quorum.Call) {
 		if (s == quorum.Released || s == quorum.Lost) && p.line == nil {
 			p.w.faultf("%s asks for keys and is %s", p.name, s)
 		}
-		for _, a := range c.Vote.Asks {
+		for _, a := range c.Vote.Requests {
 			p.tokens[a.Key] = a.Token
 		}
 	}

@@ -146,7 +146,7 @@ func (s *sharer) input(roster bool, what string, step func(clock.Now) quorum.Eff
 	}
 	for _, ev := range e.Events {
 		p.w.logf("%s is told %v %v: %v", s.id, ev.Kind, ev.Keys, ev.Cause)
-		s.told(ev)
+		s.handleEvent(ev)
 	}
 	if members, sure := s.r.Members(p.clock()); roster {
 		for i := range members {
@@ -159,7 +159,7 @@ func (s *sharer) input(roster bool, what string, step func(clock.Now) quorum.Eff
 	}
 }
 
-func (s *sharer) told(ev quorum.Event) {
+func (s *sharer) handleEvent(ev quorum.Event) {
 	p := s.p
 	p.events = append(p.events, ev)
 	for _, key := range ev.Keys {
@@ -227,7 +227,7 @@ func (s *sharer) call(c quorum.Call) {
 		p.w.faultf("%s has two calls under way for one node", s.id)
 	}
 	if c.Vote != nil {
-		for _, a := range c.Vote.Asks {
+		for _, a := range c.Vote.Requests {
 			p.tokens[a.Key] = a.Token
 		}
 	}

@@ -16,7 +16,7 @@ func newWaiter(t *testing.T, nodes int) *hand {
 // lists says what a node is asked to note of who waits.
 func (h *hand) lists(node int, waiter string, waited time.Duration) {
 	h.t.Helper()
-	for _, a := range h.calls[node].Vote.Asks {
+	for _, a := range h.calls[node].Vote.Requests {
 		if a.Waiter != waiter || a.Waited != waited {
 			h.t.Errorf("node %d is to list %q with %v, want %q with %v", node, a.Waiter, a.Waited, waiter, waited)
 		}
@@ -63,14 +63,14 @@ func TestWaiting(t *testing.T) {
 			h.release()
 			h.votes(0, "o")
 			h.frees(0, "a/t2")
-			h.told(quorum.Refused, quorum.Freed)
+			h.wantEvents(quorum.Refused, quorum.Freed)
 		},
 		"who is woken asks at once": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.acquire("a")
 			h.votes(0, "o")
 			h.woken()
-			h.asked(0, "a/t2")
+			h.wantRequests(0, "a/t2")
 			h.votes(0, "y")
 			h.is(quorum.Held)
 		},
@@ -80,10 +80,10 @@ func TestWaiting(t *testing.T) {
 			h.woken()
 			h.woken() // of three nodes that free a key each tells it
 			h.votes(0, "o")
-			h.asked(0, "a/t1")
-			h.told()
+			h.wantRequests(0, "a/t1")
+			h.wantEvents()
 			h.votes(0, "o")
-			h.told(quorum.Refused)
+			h.wantEvents(quorum.Refused)
 			if len(h.calls) > 0 || h.wake <= h.now.Mono+1 {
 				t.Errorf("asks %v, wakes %v later", h.calls, h.wake-h.now.Mono)
 			}
@@ -125,9 +125,9 @@ func TestWaiting(t *testing.T) {
 			h.votes(1, "o") // is asked by the second try
 			h.frees(1, "a/t2", "a/w")
 			h.votes(2, "o") // is asked by the first, which lists nobody
-			h.told(quorum.Refused)
+			h.wantEvents(quorum.Refused)
 			h.frees(2, "a/t1")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 		},
 		"who wins leaves the lists that it is still on": func(t *testing.T) {
 			h := newWaiter(t, 3)
@@ -155,7 +155,7 @@ func TestWaiting(t *testing.T) {
 // else.
 func (h *hand) unlisted(node int, key string) {
 	h.t.Helper()
-	want := []quorum.Ask{{Key: key, Token: "w", Waiter: "w"}}
+	want := []quorum.LeaseRequest{{Key: key, Token: "w", Waiter: "w"}}
 	c := h.take(node)
 	if !slices.Equal(c.Release, want) {
 		h.t.Errorf("node %d is asked %+v, want %+v", node, c.Release, want)
@@ -179,7 +179,7 @@ func TestStats(t *testing.T) {
 		h.sleep()
 		c := h.calls[0]
 		h.do(h.m.Reply(h.now, quorum.Reply{Node: 0, Seq: h.take(0).Seq, Ballot: quorum.BallotReply{
-			Yes: []bool{true}, Holders: make([]quorum.Holding, len(c.Vote.Asks)), Repaired: 1,
+			Yes: []bool{true}, Holders: make([]quorum.Holding, len(c.Vote.Requests)), Repaired: 1,
 		}}))
 		h.votes(1, "y")
 		h.votes(2, "y")

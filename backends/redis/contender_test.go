@@ -144,7 +144,7 @@ func (c *contender) read() (lease int, err error) {
 	return lease, err
 }
 
-func (c *contender) mustAsk(t *testing.T, question string) (lease int) {
+func (c *contender) mustRequest(t *testing.T, question string) (lease int) {
 	t.Helper()
 	if err := c.write(question); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestStrangeAnswers(t *testing.T) {
 		"nothing":          {int64(1), int64(0), int64(0), nil},
 	} {
 		a := answer{items: items}
-		if count := countOf(&a, []quorum.Ask{{Key: "key"}}); !errors.Is(a.end(), errAnswer) {
+		if count := countOf(&a, []quorum.LeaseRequest{{Key: "key"}}); !errors.Is(a.end(), errAnswer) {
 			t.Errorf("%s: %+v, %v; want an error", name, count, a.end())
 		}
 	}

@@ -251,7 +251,7 @@ func TestServerInTrouble(t *testing.T) {
 	if _, err := vote(t.Context(), n, "one", "salectl:key", "salectl:other"); !errors.Is(err, ErrFull) {
 		t.Errorf("a vote of a full server: %v, want ErrFull", err)
 	}
-	if freed, err := n.Release(t.Context(), []quorum.Ask{{Key: "salectl:key", Token: "one"}}); err != nil || freed != 1 {
+	if freed, err := n.Release(t.Context(), []quorum.LeaseRequest{{Key: "salectl:key", Token: "one"}}); err != nil || freed != 1 {
 		t.Errorf("a release on a full server: %d, %v; want 1", freed, err)
 	}
 	do(t, server, "CONFIG", "SET", "maxmemory", "0")

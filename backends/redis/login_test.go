@@ -30,7 +30,7 @@ func everyCall(ctx context.Context, n quorum.Node) error {
 	}
 	_, err4 := n.List(ctx, "salectl:")
 	_, err5 := n.ReadMarker(ctx, marker)
-	freed, err6 := n.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one", Waiter: "waiter"}})
+	freed, err6 := n.Release(ctx, []quorum.LeaseRequest{{Key: "salectl:key", Token: "one", Waiter: "waiter"}})
 	if err6 == nil && freed != 1 {
 		err6 = errors.New("the key was not released")
 	}
@@ -51,7 +51,7 @@ func waitingCalls(t *testing.T, n *Node, server *services.Redis) (notified strin
 	mustMark(t, n)
 	mustVote(t, n, "one", "salectl:key")
 	ask := func(key string) error {
-		b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: key, Token: "two", Waiter: "waiter"}}}
+		b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{{Key: key, Token: "two", Waiter: "waiter"}}}
 		_, err := n.Vote(ctx, b)
 		return err
 	}
@@ -66,7 +66,7 @@ func waitingCalls(t *testing.T, n *Node, server *services.Redis) (notified strin
 		case <-named:
 		}
 	}
-	if freed, err := n.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one"}}); freed != 1 {
+	if freed, err := n.Release(ctx, []quorum.LeaseRequest{{Key: "salectl:key", Token: "one"}}); freed != 1 {
 		t.Errorf("release: %d, %v; want 1, whatever it may not do about those who wait", freed, err)
 	}
 	do(t, server, "PUBLISH", "salectl:key:nobody", "")

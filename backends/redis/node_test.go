@@ -40,7 +40,7 @@ func TestLeaseWithoutEnd(t *testing.T) {
 		t.Errorf("the count is %+v, want two repaired and the third granted", count)
 	}
 	do(t, server, "SET", "salectl:endless", "crashed")
-	renewed, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "salectl:endless", Token: "crashed", Renew: true}}})
+	renewed, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "salectl:endless", Token: "crashed", Renew: true}}})
 	if left := pttl(t, server, "salectl:endless"); err != nil || !renewed.Yes[0] || left <= 0 || left > quorum.MinTTL.Milliseconds() {
 		t.Errorf("renewed by its own token: %+v, %v, %d ms left; want a yes for the ttl asked", renewed, err, left)
 	}
@@ -189,8 +189,8 @@ func TestWaitersAreForgotten(t *testing.T) {
 	n, server := mustServe(t)
 	mustMark(t, n)
 	mustVote(t, n, "one", "salectl:key")
-	ask := quorum.Ask{Key: "salectl:key", Token: "two", Waiter: "waiter", Waited: time.Hour}
-	if _, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{ask}}); err != nil {
+	ask := quorum.LeaseRequest{Key: "salectl:key", Token: "two", Waiter: "waiter", Waited: time.Hour}
+	if _, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{ask}}); err != nil {
 		t.Fatal(err)
 	}
 	if left := pttl(t, server, "salectl:key:waiting"); left <= 0 || left > quorum.MaxTTL.Milliseconds() {

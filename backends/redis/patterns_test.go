@@ -143,7 +143,7 @@ func (s *stage) wantRefused(p pattern, l *quorum.Lease, took time.Duration, err 
 func (s *stage) wantSlow(p pattern, err error) {
 	var f *quorum.Failure
 	if errors.As(err, &f) {
-		for place, said := range f.Said {
+		for place, said := range f.Answers {
 			if p[place] == 'u' && errors.Is(said.Err, ErrSilent) {
 				return
 			}

@@ -84,7 +84,7 @@ func TestRightsOfThePage(t *testing.T) {
 		"mark":    func() error { return reader.Mark(ctx, "salectl:new", "") },
 		"forget":  func() error { return reader.Forget(ctx, marker) },
 		"release": func() error {
-			_, err := reader.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one"}})
+			_, err := reader.Release(ctx, []quorum.LeaseRequest{{Key: "salectl:key", Token: "one"}})
 			return err
 		},
 		"announce": func() error {

@@ -305,7 +305,7 @@ func TestLostAnswersOfATry(t *testing.T) {
 
 // A first answer that is lost costs a try, and not a ttl: the lease that the
 // nodes then have is our own.
-func TestLostAnswerAskedAgain(t *testing.T) {
+func TestLostAnswerRetried(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t)
 	nodes := r.handles(0)
