@@ -124,30 +124,30 @@ func (t nodeTest) pass(d time.Duration) {
 	})
 }
 
-func (t nodeTest) vote(n quorum.Node, ttl time.Duration, asks ...quorum.LeaseRequest) quorum.BallotReply {
+func (t nodeTest) vote(n quorum.Node, ttl time.Duration, requests ...quorum.LeaseRequest) quorum.BallotReply {
 	t.Helper()
-	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Requests: asks})
+	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Requests: requests})
 	if err != nil {
 		t.Fatalf("vote: %v", err)
 	}
-	if len(count.Yes) != len(asks) || len(count.Holders) != len(asks) {
-		t.Fatalf("%d asks got %d answers and %d holders", len(asks), len(count.Yes), len(count.Holders))
+	if len(count.Yes) != len(requests) || len(count.Holders) != len(requests) {
+		t.Fatalf("%d requests got %d answers and %d holders", len(requests), len(count.Yes), len(count.Holders))
 	}
 	if count.Time.IsZero() {
-		t.Fatal("the count does not say when the node voted")
+		t.Fatal("the reply has no time of the vote")
 	}
 	return count
 }
 
-// wantVote votes for one ask and checks the answer.
-func (t nodeTest) wantVote(n quorum.Node, ttl time.Duration, ask quorum.LeaseRequest, want bool) quorum.Holding {
+// wantVote sends a ballot with one request and checks the answer.
+func (t nodeTest) wantVote(n quorum.Node, ttl time.Duration, request quorum.LeaseRequest, want bool) quorum.Holding {
 	t.Helper()
-	count := t.vote(n, ttl, ask)
+	count := t.vote(n, ttl, request)
 	if count.Abstained {
 		t.Fatalf("the node abstained until %v, at %v", count.VotesFrom, count.Time)
 	}
 	if count.Yes[0] != want {
-		t.Fatalf("the vote for %+v is %t, want %t; the holder is %+v", ask, count.Yes[0], want, count.Holders[0])
+		t.Fatalf("the vote for %+v is %t, want %t; the holder is %+v", request, count.Yes[0], want, count.Holders[0])
 	}
 	return count.Holders[0]
 }
@@ -186,9 +186,9 @@ func oneWinnerOfARace(t nodeTest) {
 		var racers []func()
 		for i := range 8 {
 			n := []quorum.Node{t.a, t.b}[i%2]
-			ask := quorum.LeaseRequest{Key: fmt.Sprint("key ", round), Token: fmt.Sprint("token-", i)}
+			request := quorum.LeaseRequest{Key: fmt.Sprint("key ", round), Token: fmt.Sprint("token-", i)}
 			racers = append(racers, func() {
-				count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{ask}})
+				count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{request}})
 				if err != nil {
 					t.Errorf("vote: %v", err)
 				} else if count.Yes[0] {
@@ -205,11 +205,11 @@ func oneWinnerOfARace(t nodeTest) {
 
 func grantedAgain(t nodeTest) {
 	t.mustMark(sale)
-	ask := quorum.LeaseRequest{Key: "key", Token: "one"}
-	t.wantVote(t.a, quorum.MinTTL, ask, true)
-	ask.Note = "asked again"
-	t.wantVote(t.b, quorum.MaxTTL, ask, true)
-	t.wantHeld("key", "one", "asked again", quorum.MaxTTL)
+	request := quorum.LeaseRequest{Key: "key", Token: "one"}
+	t.wantVote(t.a, quorum.MinTTL, request, true)
+	request.Note = "repeated"
+	t.wantVote(t.b, quorum.MaxTTL, request, true)
+	t.wantHeld("key", "one", "repeated", quorum.MaxTTL)
 	t.pass(quorum.MinTTL)
 	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, false)
 }
@@ -259,8 +259,8 @@ func renewNeverTakes(t nodeTest) {
 func ttlHasBounds(t nodeTest) {
 	t.mustMark(sale)
 	for _, ttl := range []time.Duration{-time.Second, 0, quorum.MaxTTL + 1} {
-		asks := []quorum.LeaseRequest{{Key: "key", Token: "one"}}
-		if count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Requests: asks}); err == nil {
+		requests := []quorum.LeaseRequest{{Key: "key", Token: "one"}}
+		if count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Requests: requests}); err == nil {
 			t.Errorf("a ballot with a ttl of %v was answered %+v", ttl, count)
 		}
 	}
@@ -273,11 +273,11 @@ func releaseComparesTokens(t nodeTest) {
 	t.vote(t.a, quorum.MaxTTL, one...)
 	two := []quorum.LeaseRequest{{Key: "key 1", Token: "two"}, {Key: "key 2", Token: "two"}, {Key: "key 4", Token: "two"}}
 	for _, step := range []struct {
-		asks []quorum.LeaseRequest
-		want int
+		requests []quorum.LeaseRequest
+		want     int
 	}{{two, 0}, {one[:2], 2}, {one, 1}, {one, 0}, {nil, 0}} {
-		if n, err := t.b.Release(t.Context(), step.asks); err != nil || n != step.want {
-			t.Errorf("release of %+v: %d, %v; want %d", step.asks, n, err, step.want)
+		if n, err := t.b.Release(t.Context(), step.requests); err != nil || n != step.want {
+			t.Errorf("release of %+v: %d, %v; want %d", step.requests, n, err, step.want)
 		}
 	}
 	if count := t.vote(t.b, quorum.MaxTTL, two...); slices.Contains(count.Yes, false) {
@@ -301,13 +301,13 @@ func manyRequests(t nodeTest) {
 	count := t.vote(t.b, quorum.MaxTTL, second...)
 	for i, yes := range count.Yes {
 		if held := i%2 == 0; yes == held || (held && count.Holders[i].Token != "one") {
-			t.Fatalf("ask %d of one ballot: yes is %t, the holder %+v; held by one: %t", i, yes, count.Holders[i], held)
+			t.Fatalf("request %d of one ballot: yes is %t, the holder %+v; held by one: %t", i, yes, count.Holders[i], held)
 		}
 	}
 	if freed, err := t.a.Release(t.Context(), second); err != nil || freed != n/2 {
 		t.Errorf("%d released, %v; want %d", freed, err, n/2)
 	}
-	t.vote(t.a, quorum.MaxTTL) // nothing asked, nothing answered
+	t.vote(t.a, quorum.MaxTTL) // no requests, no answers
 }
 
 func listInOrder(t nodeTest) {
@@ -341,14 +341,14 @@ func listInOrder(t nodeTest) {
 
 func nodeEndedContext(t nodeTest) {
 	t.mustMark(sale)
-	ask := quorum.LeaseRequest{Key: "key", Token: "one"}
+	request := quorum.LeaseRequest{Key: "key", Token: "one"}
 	for _, n := range []quorum.Node{t.a, t.b} {
 		within(t.T, "Info", func(ctx context.Context) { n.Info(ctx) })
 		within(t.T, "Mark", func(ctx context.Context) { n.Mark(ctx, "other", "") })
 		within(t.T, "Vote", func(ctx context.Context) {
-			n.Vote(ctx, quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{ask}})
+			n.Vote(ctx, quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{request}})
 		})
-		within(t.T, "Release", func(ctx context.Context) { n.Release(ctx, []quorum.LeaseRequest{ask}) })
+		within(t.T, "Release", func(ctx context.Context) { n.Release(ctx, []quorum.LeaseRequest{request}) })
 		within(t.T, "List", func(ctx context.Context) { n.List(ctx, "") })
 		within(t.T, "ReadMarker", func(ctx context.Context) { n.ReadMarker(ctx, sale) })
 		within(t.T, "Forget", func(ctx context.Context) { n.Forget(ctx, "other") })

@@ -12,10 +12,10 @@ func abstains(t nodeTest) {
 	first := t.wantAbstains(t.a, sale)
 	// A node may count in whole milliseconds.
 	if earliest := before.Add(quorum.MaxTTL).Truncate(time.Millisecond); first.VotesFrom.Before(earliest) {
-		t.Errorf("asked after %v it votes from %v, want not before %v", before, first.VotesFrom, earliest)
+		t.Errorf("after %v it votes from %v, want not before %v", before, first.VotesFrom, earliest)
 	}
 	if again := t.wantAbstains(t.b, sale); !again.VotesFrom.Equal(first.VotesFrom) {
-		t.Errorf("asked again it votes from %v, want %v as before", again.VotesFrom, first.VotesFrom)
+		t.Errorf("at the second vote it votes from %v, want %v as before", again.VotesFrom, first.VotesFrom)
 	}
 	if found, err := t.a.List(t.Context(), "key of "); err != nil || len(found) != 0 {
 		t.Errorf("abstaining it promised %+v, %v", found, err)
@@ -28,7 +28,7 @@ func markVotes(t nodeTest) {
 	t.wantAbstains(t.b, sale)
 	t.mustMark(sale)
 	t.wantVote(t.b, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
-	// The marker of one sale says nothing about another's.
+	// The marker of one sale is independent of another's.
 	t.wantAbstains(t.a, "another sale's marker")
 
 	a, errA := t.a.Info(t.Context())
@@ -121,7 +121,7 @@ func forget(t nodeTest) {
 	t.wantAbstains(t.a, sale)
 	count := t.vote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, quorum.LeaseRequest{Key: "free", Token: "one"})
 	if count.Yes[0] || count.Yes[1] || count.Holders[0].Token != "one" || count.Holders[1] != (quorum.Holding{}) {
-		t.Errorf("abstaining, of a lease that somebody has and a free one it says %+v; want two no, and the holder of the first", count)
+		t.Errorf("the abstaining node's answers for a held and a free key are %+v; want two no, and the holder of the first", count)
 	}
 	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "kept", TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "other key", Token: "one"}}})
 	if err != nil || count.Abstained || !count.Yes[0] {

@@ -13,15 +13,14 @@ import (
 	"salectl/internal/wait"
 )
 
-// Somebody who looks at a lease and wants it gone must not free what it has
-// become since.
+// A reader of a lease that removes it must not free a lease that was renewed since.
 func releaseComparesNotes(t nodeTest) {
 	t.mustMark(sale)
 	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "here 1 3000"}, true)
 	wantFreed := func(token, note string, want int) {
 		t.Helper()
-		asks := []quorum.LeaseRequest{{Key: "key", Token: token, Note: note}}
-		if n, err := t.b.Release(t.Context(), asks); err != nil || n != want {
+		requests := []quorum.LeaseRequest{{Key: "key", Token: token, Note: note}}
+		if n, err := t.b.Release(t.Context(), requests); err != nil || n != want {
 			t.Errorf("release of token %q, note %q: %d, %v; want %d", token, note, n, err, want)
 		}
 	}
@@ -135,11 +134,11 @@ func (t nodeTest) give(token string) {
 	}
 }
 
-// await asks for the key while another has it.
+// await requests the key while another has it.
 func (t nodeTest) await(waiter string, waited time.Duration) {
 	t.Helper()
-	ask := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: waiter, Waited: waited}
-	t.wantVote(t.b, quorum.MaxTTL, ask, false)
+	request := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: waiter, Waited: waited}
+	t.wantVote(t.b, quorum.MaxTTL, request, false)
 }
 
 func watchNames(t nodeTest) {
@@ -156,7 +155,7 @@ func watchNames(t nodeTest) {
 	t.await("longest", time.Hour)
 	t.await("short", 0)
 	t.await("long", time.Minute)
-	t.await("short", time.Millisecond) // asks again, and is on the list once
+	t.await("short", time.Millisecond) // repeated, and on the list once
 	if found, err := t.a.List(t.Context(), "key"); err != nil || len(found) != 1 {
 		t.Errorf("list finds %+v, %v; want the lease, and not those who wait", found, err)
 	}
@@ -172,7 +171,7 @@ func watchNames(t nodeTest) {
 	t.give("one")
 	w.wantNamed(t, append(order, "last")...)
 	if got := elsewhere.names(); len(got) > 0 {
-		t.Errorf("who watches another key was told %q", got)
+		t.Errorf("a watcher of another key was notified of %q", got)
 	}
 }
 
@@ -206,7 +205,7 @@ func waitersLeave(t nodeTest) {
 	w.wantNamed(t, "is named", "last")
 }
 
-// heir asks for the key under the name that a release may have given.
+// heir requests the key under the ID that a release may have named.
 func heir(token, name string) quorum.LeaseRequest {
 	return quorum.LeaseRequest{Key: "key", Token: token, Waiter: name, Waited: -1}
 }
@@ -223,7 +222,7 @@ func handsOver(t nodeTest) {
 	t.mustMark(sale)
 	w := t.watch(t.a, "key", "heir", "first")
 	var named []string
-	// What is kept for a while is looked at again where the looking took too long.
+	// The check is repeated if it took longer than the key is kept.
 	for late := true; late; {
 		t.take("one")
 		t.await("first", time.Hour)
@@ -251,7 +250,7 @@ func handsOver(t nodeTest) {
 		w.wantNamed(t, named...)
 	}
 	t.wantHeld("key", "three", "", quorum.MaxTTL)
-	t.wantVote(t.b, quorum.MaxTTL, heir("four", "heir"), false) // it is three's now, whoever asks
+	t.wantVote(t.b, quorum.MaxTTL, heir("four", "heir"), false) // it is three's now, for any requester
 	t.handOver("one", "heir", 0)
 	t.handOver("three", "", 1)
 	if w != nil {
@@ -285,7 +284,7 @@ func handsOverForAWhile(t nodeTest) {
 	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	t.wantVote(t.a, quorum.MaxTTL, heir("three", "heir"), false)
 
-	// Who is named and does not want the key any more says so.
+	// A named waiter that does not want the key any more releases it.
 	t.handOver("two", "heir", 1)
 	decline := quorum.LeaseRequest{Key: "key", Token: "heir", Waiter: "heir"}
 	if n, err := t.a.Release(t.Context(), []quorum.LeaseRequest{decline}); err != nil || n != 0 {
@@ -294,7 +293,7 @@ func handsOverForAWhile(t nodeTest) {
 	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "four"}, true)
 }
 
-// Who does not want to be listed is not told of the key, which goes to anybody.
+// An unlisted waiter is not notified of the key, which any other may get.
 func waitsUnlisted(t nodeTest) {
 	t.mustMark(sale)
 	w := t.watch(t.a, "key", "polls", "listed")
@@ -315,15 +314,15 @@ func waitsUnlisted(t nodeTest) {
 func reportsNoWaiters(t nodeTest) {
 	t.mustMark(sale)
 	t.take("one")
-	wantNoWaiters := func(ask quorum.LeaseRequest, want bool) (knows bool) {
+	wantNoWaiters := func(request quorum.LeaseRequest, want bool) (knows bool) {
 		t.Helper()
-		ask.Key, ask.Token = "key", "one"
-		got := t.vote(t.a, quorum.MaxTTL, ask)
+		request.Key, request.Token = "key", "one"
+		got := t.vote(t.a, quorum.MaxTTL, request)
 		if got.NoWaiters == nil {
 			return false
 		}
 		if len(got.NoWaiters) != 1 || !got.Yes[0] || got.NoWaiters[0] != want {
-			t.Errorf("the reply to %+v is %+v; want it granted, and no waiters: %t", ask, got, want)
+			t.Errorf("the reply to %+v is %+v; want it granted, and no waiters: %t", request, got, want)
 		}
 		return true
 	}

@@ -56,8 +56,8 @@ func TestWallClockSetBack(t *testing.T) {
 	}
 }
 
-// Two processes that look at a node before it is there foretell two run ids;
-// who writes second is told so.
+// Two processes that read a node before it exists predict two run ids; the second writer gets
+// an error.
 func TestTwoFirstWriters(t *testing.T) {
 	dir := t.TempDir()
 	a, b := mustOpenNode(t, dir, time.Now), mustOpenNode(t, dir, time.Now)

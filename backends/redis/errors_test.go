@@ -66,7 +66,7 @@ func TestDenials(t *testing.T) {
 	}
 	for _, err := range []error{ErrAway, ErrSilent, ErrHungUp, ErrTLS, ErrCrowded, ErrLoading, ErrReplica, ErrCluster, ErrBusy, ErrFull, ErrUnsaved, ErrForeign, ErrUnset, ErrClosed} {
 		if errors.Is(err, fs.ErrPermission) {
-			t.Errorf("%v is a fs.ErrPermission, and to ask again may help", err)
+			t.Errorf("%v is a fs.ErrPermission, and a retry may help", err)
 		}
 	}
 }

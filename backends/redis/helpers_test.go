@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	if nodes := os.Getenv(contenderNodes); nodes != "" {
 		os.Exit(contend(nodes))
 	}
-	// Most of these tests wait for servers and for leases to run out, so that
-	// more can be under way than there are processors; -parallel says otherwise.
+	// Most of these tests wait for servers and for leases to expire, so more can run than
+	// there are processors; -parallel overrides it.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -123,7 +123,7 @@ func mustMark(t testing.TB, n quorum.Node) quorum.Info {
 	return info
 }
 
-// vote asks for keys under one token, for the longest ttl.
+// vote requests keys under one token, for the longest ttl.
 func vote(ctx context.Context, n quorum.Node, token string, keys ...string) (quorum.BallotReply, error) {
 	b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL}
 	for _, key := range keys {

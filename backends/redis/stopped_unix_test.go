@@ -22,8 +22,8 @@ func TestStoppedHolder(t *testing.T) {
 
 	f.must(c.process.Signal(syscall.SIGSTOP))
 	l := f.hold(quorum.MaxTTL)
-	// The first thing that it reads when it goes on: neither a timer nor a node
-	// can have told it before.
+	// It reads this first when it continues: no timer and no reply of a node can have ended
+	// the lease before.
 	f.must(c.write("valid?"))
 	f.must(c.process.Signal(syscall.SIGCONT))
 	switch lease, err := c.read(); {

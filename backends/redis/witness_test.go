@@ -13,9 +13,9 @@ import (
 	"salectl/backends/quorum"
 )
 
-// witness sees what all contenders of this process ask of nodes and are
-// answered, and when their leases were valid to them. It reckons by one
-// monotonic clock, with code of its own, whether that was right.
+// witness records the requests of all contenders of this process, the nodes' answers, and
+// when the contenders took their leases for valid. It checks by one monotonic clock, with
+// separate code, whether that was right.
 type witness struct {
 	majority int
 	ttl      time.Duration
