@@ -21,7 +21,7 @@ type sighting struct {
 }
 
 // observeHolders records the holders that nodes named in a refused try. It uses the monotonic
-// clock only: a wall clock that jumps ahead must not make another holder's promise look older.
+// clock only: a wall clock that jumps ahead must not make another holder's promise older.
 func (k *key) observeHolders() {
 	now := k.g.last.Mono
 	if k.sightings == nil {

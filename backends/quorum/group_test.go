@@ -60,7 +60,7 @@ func (h *groupHand) pass(d time.Duration) {
 	h.now.Wall = h.now.Wall.Add(d)
 }
 
-// sleep lets time pass to the instant that the group asked for.
+// sleep lets time pass until the wake-up time of the group.
 func (h *groupHand) sleep() {
 	h.t.Helper()
 	d := h.wake - h.now.Mono
@@ -141,11 +141,11 @@ func (h *groupHand) requested(node int) (keys []string) {
 func (h *groupHand) wantRequests(node int, want ...string) {
 	h.t.Helper()
 	if got := h.requested(node); !slices.Equal(got, want) {
-		h.t.Errorf("node %d is asked %q, want %q", node, got, want)
+		h.t.Errorf("node %d has the requests %q, want %q", node, got, want)
 	}
 }
 
-// wantEvents checks what was told since it was last asked, each as "kind key key".
+// wantEvents checks the events since its last call, each as "kind key key".
 func (h *groupHand) wantEvents(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -154,7 +154,7 @@ func (h *groupHand) wantEvents(want ...string) {
 	}
 	h.events = nil
 	if !slices.Equal(got, want) {
-		h.t.Errorf("told %q, want %q", got, want)
+		h.t.Errorf("events %q, want %q", got, want)
 	}
 }
 
@@ -229,13 +229,13 @@ func TestGroup(t *testing.T) {
 				if len(h.calls) == 0 {
 					h.sleep()
 				}
-				if asked := h.requested(0); slices.Contains(asked, "a") || slices.Contains(asked, "b") {
+				if keys := h.requested(0); slices.Contains(keys, "a") || slices.Contains(keys, "b") {
 					renewals++
-					if !slices.Contains(asked, "a") || !slices.Contains(asked, "b") {
-						t.Errorf("the node is asked %q", asked)
+					if !slices.Contains(keys, "a") || !slices.Contains(keys, "b") {
+						t.Errorf("the requests are %q", keys)
 					}
-				} else if calls > 20 && !slices.Equal(asked, []string{"c", "d", "e"}) {
-					t.Errorf("the node is asked %q long after all were refused", asked)
+				} else if calls > 20 && !slices.Equal(keys, []string{"c", "d", "e"}) {
+					t.Errorf("the requests are %q long after all were refused", keys)
 				}
 				h.answers("c", "d", "e")
 			}
@@ -265,20 +265,20 @@ func TestGroup(t *testing.T) {
 			h.wantRequests(0)
 			h.wantEvents("won [a b]", "won [c]", "freed [a b]", "won [d e f g]", "freed [c]")
 		},
-		"only what is held is given to who is next, and asks bear a name that is not listed": func(t *testing.T) {
+		"only held keys are handed over, and requests have a waiter that is not listed": func(t *testing.T) {
 			h := newGroupHand(t, 3)
 			h.acquire("a", "b")
 			for _, a := range h.calls[0].Vote.Requests {
 				if a.Waiter != "me" || a.Waited >= 0 {
-					t.Errorf("the first try asks %+v", a)
+					t.Errorf("the first try requests %+v", a)
 				}
 			}
 			h.answer(0)
 			h.answer(1, "b")
 			h.release("heir", "a", "b")
 			h.wantRequests(0, "-a", "-b")
-			if asks := h.calls[0].Release; asks[0].Next != "heir" || asks[1].Next != "" {
-				t.Errorf("releases %+v", asks)
+			if requests := h.calls[0].Release; requests[0].Next != "heir" || requests[1].Next != "" {
+				t.Errorf("releases %+v", requests)
 			}
 		},
 		"a key that was freed is forgotten, but not its counts nor its tokens": func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestGroup(t *testing.T) {
 				t.Errorf("releases %+v, want token %s", a, old)
 			}
 		},
-		"one that is wanted again before it was freed is not told to be": func(t *testing.T) {
+		"a key that is wanted again before it was freed has no event freed": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a")
 			h.answers()
@@ -324,12 +324,12 @@ func TestGroup(t *testing.T) {
 			h.answers()
 			h.wantEvents("won [a]", "won [a]")
 		},
-		"who knows that a key is given to it asks at once": func(t *testing.T) {
+		"a notified waiter tries at once": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a", "b")
 			h.do(h.g.Woken(h.now, "a")) // while it is tried for
 			h.answers("a")
-			h.wantRequests(0, "a") // again, and nothing was told
+			h.wantRequests(0, "a") // again, without an event
 			h.wantEvents("won [b]")
 			h.answers("a")
 			h.wantRequests(0)
@@ -349,19 +349,19 @@ func TestGroup(t *testing.T) {
 			h.acquire("a")
 			h.pass(ttl / 10)
 			h.acquire("b")
-			asked := h.now.Mono
+			sent := h.now.Mono
 			h.pass(ttl / 10)
 			h.answers()
 			if !slices.Contains(h.requested(0), "b") {
-				t.Errorf("the node is asked %q", h.requested(0))
+				t.Errorf("the requests are %q", h.requested(0))
 			}
 			h.pass(ttl / 10)
 			h.answers()
-			if got, want := h.g.Validity("b").Until(), asked+ttl-drift; got != want {
+			if got, want := h.g.Validity("b").Until(), sent+ttl-drift; got != want {
 				t.Errorf("valid until %v, want %v", got, want)
 			}
 			if v := h.g.Validity("c"); v.At(h.now) || v.Until() != 0 {
-				t.Errorf("a key that nobody asked for is valid until %v", v.Until())
+				t.Errorf("a key that was never requested is valid until %v", v.Until())
 			}
 		},
 		"a wall clock that jumps ends all, also what nothing was due for": func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestGroup(t *testing.T) {
 				t.Errorf("a is %v", h.g.State("a"))
 			}
 		},
-		"what no answer came to is asked again": func(t *testing.T) {
+		"a request without an answer is repeated": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a", "b")
 			h.release("", "b")
@@ -463,7 +463,7 @@ func TestGroupWithANodeThatHangs(t *testing.T) {
 	h.answer(0)
 	h.answer(1) // and node 2 hangs
 	h.wantEvents("won [a]")
-	// b is refused where it is asked; that node 2 might grant it counts until the
+	// b is refused where it is requested; that node 2 might grant it counts until the
 	// call of a has failed there.
 	h.acquire("b")
 	h.answer(0, "b")
@@ -490,7 +490,7 @@ func TestGroupWithANodeThatHangs(t *testing.T) {
 	}
 }
 
-// answers0and1 lets the first two nodes grant all that they are asked.
+// answers0and1 lets the first two nodes grant all requests.
 func (h *groupHand) answers0and1() {
 	for node := range 2 {
 		if _, ok := h.calls[node]; ok {

@@ -8,16 +8,16 @@ import (
 	"salectl/backends/quorum"
 )
 
-// newHedger is a hand whose machine asks a majority first.
+// newHedger returns a hand whose machine queries a majority first.
 func newHedger(t *testing.T, nodes int) *hand {
 	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Hedge, cfg.Waiter = 2*ms, "w" })
 }
 
-// wantCalls says which nodes have a call under way.
+// wantCalls checks which nodes have a call under way.
 func (h *hand) wantCalls(want ...int) {
 	h.t.Helper()
 	if got := slices.Sorted(maps.Keys(h.calls)); !slices.Equal(got, want) {
-		h.t.Fatalf("nodes %v are asked, want %v", got, want)
+		h.t.Fatalf("nodes %v have calls, want %v", got, want)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestHedge(t *testing.T) {
 			h.sleep()
 			h.wantRequests(2, "a/t1!")
 		},
-		"who is late has the others asked, and comes last from then on": func(t *testing.T) {
+		"a late node makes the try query the others, and is the last choice from then on": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.votes(1, "y")
@@ -82,7 +82,7 @@ func TestHedge(t *testing.T) {
 			h.votes(2, "y")
 			h.is(quorum.Held)
 		},
-		"a no has the others asked at once": func(t *testing.T) {
+		"after a no the others are queried at once": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.votes(0, "o")
@@ -103,13 +103,13 @@ func TestHedge(t *testing.T) {
 			h.frees(0, "a/t1")
 			h.wantCalls(1, 2)
 		},
-		"who is told of freed keys asks all": func(t *testing.T) {
+		"a group that is notified of freed keys queries all nodes": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.woken()
 			h.acquire("a")
 			h.wantCalls(0, 1, 2)
 		},
-		"where most are late, the first of those are asked, and no more than a majority": func(t *testing.T) {
+		"if most are late, the first of those are queried, and no more than a majority": func(t *testing.T) {
 			h := newHedger(t, 3)
 			slowly := func(nodes ...int) { // so that they stay late
 				h.pass(2 * ms)
@@ -161,7 +161,7 @@ func TestHedge(t *testing.T) {
 			h.votes(2, "y")
 			h.is(quorum.Held)
 		},
-		"who was refused asks all": func(t *testing.T) {
+		"a refused group queries all nodes": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.votes(0, "o")

@@ -60,7 +60,7 @@ func (h *hand) do(e quorum.Effects) {
 	h.t.Helper()
 	for _, c := range e.Calls {
 		if c.Vote != nil && c.Vote.TTL != ttl {
-			h.t.Fatalf("node %d is asked for %v", c.Node, c.Vote.TTL)
+			h.t.Fatalf("node %d has a request with the ttl %v", c.Node, c.Vote.TTL)
 		}
 		if _, busy := h.calls[c.Node]; busy {
 			h.t.Fatalf("a second call for node %d: %+v", c.Node, c)
@@ -76,7 +76,7 @@ func (h *hand) pass(d time.Duration) {
 	h.now.Wall = h.now.Wall.Add(d)
 }
 
-// sleep lets time pass to the instant that the machine asked for.
+// sleep lets time pass until the wake-up time of the machine.
 func (h *hand) sleep() time.Duration {
 	h.t.Helper()
 	d := h.wake - h.now.Mono
@@ -107,7 +107,7 @@ func (h *hand) votes(node int, votes string) quorum.Reply {
 	h.t.Helper()
 	c := h.take(node)
 	if c.Vote == nil || len(c.Vote.Requests) != len(votes) {
-		h.t.Fatalf("node %d is asked %+v, not for %d votes", node, c, len(votes))
+		h.t.Fatalf("node %d has the call %+v, without %d requests", node, c, len(votes))
 	}
 	r := quorum.Reply{Node: node, Seq: c.Seq}
 	r.Ballot.Time = h.now.Wall
@@ -138,7 +138,7 @@ func (h *hand) fail(node int) {
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq, Err: errTimeout}))
 }
 
-// unsent says that a call has not left the process.
+// unsent replies that a call has not left the process.
 func (h *hand) unsent(node int) {
 	h.t.Helper()
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq, Err: quorum.ErrUnsent}))
@@ -158,7 +158,7 @@ func (h *hand) frees(node int, want ...string) {
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq}))
 }
 
-// wantRequests says what a node is being asked: key/token, with ! for a renewal.
+// wantRequests checks the requests to a node: key/token, with ! for a renewal.
 func (h *hand) wantRequests(node int, want ...string) {
 	h.t.Helper()
 	var got []string
@@ -172,7 +172,7 @@ func (h *hand) wantRequests(node int, want ...string) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		h.t.Fatalf("node %d is asked %v, want %v", node, got, want)
+		h.t.Fatalf("node %d has the requests %v, want %v", node, got, want)
 	}
 }
 
@@ -186,7 +186,7 @@ func (h *hand) wantEvents(want ...quorum.EventKind) []quorum.Event {
 		kinds = append(kinds, e.Kind)
 	}
 	if !slices.Equal(kinds, want) {
-		h.t.Fatalf("told %v, want %v", kinds, want)
+		h.t.Fatalf("events %v, want %v", kinds, want)
 	}
 	return got
 }
@@ -205,8 +205,7 @@ func (h *hand) until(want time.Duration) {
 	}
 }
 
-// holding returns a machine that holds a on nodes 0 and 1 of 3, with node 2 answered as the test
-// says.
+// holding returns a machine that holds a on nodes 0 and 1 of 3, with the third answer by node 2.
 func holding(t *testing.T, third string) *hand {
 	t.Helper()
 	h := newHand(t, 3)
@@ -295,7 +294,7 @@ func TestMachine(t *testing.T) {
 			h.sleep()
 			h.wantRequests(2, "a/t1!")
 		},
-		"a node without the key is asked to take it, and does not count yet": func(t *testing.T) {
+		"a node without the key gets a request for it, and does not count yet": func(t *testing.T) {
 			h := holding(t, "fail")
 			old := h.m.ValidUntil()
 			h.sleep()
@@ -305,7 +304,7 @@ func TestMachine(t *testing.T) {
 			h.votes(2, "y")
 			h.until(old)
 			h.fail(1)
-			h.sleep() // no majority: all are asked whether they still have it
+			h.sleep() // no majority: all get a request to renew it
 			for node := range 3 {
 				h.wantRequests(node, "a/t1!")
 			}
@@ -313,14 +312,14 @@ func TestMachine(t *testing.T) {
 			h.votes(2, "y")
 			h.until(h.now.Mono + ttl - drift)
 		},
-		"after a round that failed, all are soon asked again, and none takes a key anew": func(t *testing.T) {
+		"after a failed round, all are soon queried again, and none acquires a key anew": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
 			for node := range 3 {
 				h.fail(node)
 			}
 			if d := h.sleep(); d != ttl/64 {
-				t.Errorf("asks again after %v", d)
+				t.Errorf("the next request follows after %v", d)
 			}
 			for node := range 3 {
 				h.wantRequests(node, "a/t1!")
@@ -330,7 +329,7 @@ func TestMachine(t *testing.T) {
 			h := holding(t, "o")
 			h.sleep()
 			h.votes(0, "n")
-			h.is(quorum.Held) // node 2 is asked for it once more
+			h.is(quorum.Held) // node 2 gets another request for it
 			h.abstain(2)
 			h.is(quorum.Lost)
 			e := h.wantEvents(quorum.Losing)[0]
@@ -532,12 +531,12 @@ func TestMachine(t *testing.T) {
 			h.frees(2, "a/w")
 			h.wantEvents(quorum.Freed)
 		},
-		"an ask that had no answer is released even after a no": func(t *testing.T) {
+		"a request without an answer is released even after a no": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
 			h.votes(0, "y")
 			h.votes(1, "y")
-			h.votes(2, "o") // but the first ask for it may be on its way still
+			h.votes(2, "o") // but the first request for it may still arrive
 			h.release()
 			h.frees(2, "a/t1")
 		},
@@ -552,7 +551,7 @@ func TestMachine(t *testing.T) {
 			h.frees(2, "a/t1")
 			h.wantEvents(quorum.Freed)
 		},
-		"unless it was asked before, and may do that yet": func(t *testing.T) {
+		"unless it has an earlier request, and may still grant it": func(t *testing.T) {
 			h := newHand(t, 3)
 			h.acquire("a")
 			h.fail(0)
@@ -578,7 +577,7 @@ func TestMachine(t *testing.T) {
 			h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: quorum.BallotReply{Yes: []bool{true}}}))
 			wantText(t, h.wantEvents(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 1 requests")
 		},
-		"nodes are seen for what they last said": func(t *testing.T) {
+		"the view of a node is its last answer": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
 			h.votes(0, "y")

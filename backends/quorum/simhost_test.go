@@ -56,7 +56,7 @@ func (h *host) endless() {
 	}
 }
 
-// notify takes the news that a key was freed to who is next, if that one watches.
+// notify sends the notification of a freed key to the next waiter, if it watches.
 func (h *host) notify(_, next string) {
 	for _, p := range h.w.procs {
 		if h.watchers[p] && p.waiter() == next {
@@ -101,7 +101,7 @@ func (h *host) restart(from *simNode) {
 	h.reset()
 }
 
-// release frees keys, and looks that nobody rests on what is freed.
+// release frees keys, and checks that no process relies on a freed key.
 func (w *world) release(h *host, p *proc, c quorum.Call) {
 	for _, a := range c.Release {
 		if a.Note != "" {
@@ -119,7 +119,7 @@ func (w *world) release(h *host, p *proc, c quorum.Call) {
 	w.logf("%s frees %d for %s#%d", h, h.release(h.time(), c.Release), p.name, c.Seq)
 }
 
-// forced looks at the removal of a holder that is held to be faulty.
+// forced checks the removal of a holder that counts as faulty.
 func (w *world) forced(h *host, p *proc, a quorum.LeaseRequest) {
 	k, ok := h.has(h.time(), a.Key)
 	if !ok || k.token != a.Token || k.note != a.Note {

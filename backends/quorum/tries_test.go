@@ -7,7 +7,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// How tries for keys follow each other, and what is told and counted of them.
+// How tries for keys follow each other, and their events and counts.
 func TestTries(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"nothing falls due while nothing is wanted": func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTries(t *testing.T) {
 			one.acquire("a")
 			one.votes(0, "y")
 			one.votes(1, "y")
-			one.sleep() // the third is asked, too
+			one.sleep() // the third is queried, too
 			one.votes(2, "y")
 			one.sleep()
 			one.wantRequests(0, "a/t1!")
@@ -63,7 +63,7 @@ func TestTries(t *testing.T) {
 				h.pass(ttl)
 				h.do(input(h))
 				if len(h.events) == 0 || h.events[0].Kind != quorum.Losing {
-					t.Errorf("%s told %+v", name, h.events)
+					t.Errorf("%s has the events %+v", name, h.events)
 				}
 			}
 		},
@@ -81,7 +81,7 @@ func TestTries(t *testing.T) {
 				t.Errorf("forgotten after %v", took)
 			}
 		},
-		"who asks again after a while has waited since then only": func(t *testing.T) {
+		"a waiter that returns after a while has waited since then only": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.acquire("z")
 			h.votes(0, "y")
@@ -93,7 +93,7 @@ func TestTries(t *testing.T) {
 			d := h.sleep()
 			h.lists(0, "w", d)
 		},
-		"whose nodes tell of freed keys is on their lists from the first try on": func(t *testing.T) {
+		"a group whose nodes notify is on their lists from the first try on": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.woken()
 			h.acquire("a")
@@ -113,7 +113,7 @@ func TestTries(t *testing.T) {
 			h.votes(0, "o")
 			h.wantEvents(quorum.Refused)
 			if d := h.sleep(); d != ttl/32 {
-				t.Errorf("asks again after %v", d)
+				t.Errorf("the next request follows after %v", d)
 			}
 		},
 		"who is refused and does not wait is taken off the lists": func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestTries(t *testing.T) {
 			h.frees(0, "a/t1")
 			h.wantEvents(quorum.Freed)
 		},
-		"what a release answers says nothing of a node's clock": func(t *testing.T) {
+		"the reply to a release has no time of the node": func(t *testing.T) {
 			h := newHand(t, 1)
 			h.acquire("a")
 			h.votes(0, "y")
@@ -386,7 +386,7 @@ func TestTriesWhenLeasesRunOut(t *testing.T) {
 		h.votes(0, "o")
 		h.left = node1
 		h.votes(1, "o")
-		for c, asked := h.calls[2]; asked; c, asked = h.calls[2] { // it comes too late to count
+		for c, called := h.calls[2]; called; c, called = h.calls[2] { // it comes too late to count
 			if c.Vote != nil {
 				h.votes(2, "o")
 			} else {
@@ -417,7 +417,7 @@ func TestTriesWhenLeasesRunOut(t *testing.T) {
 	h.left = 20 * ms
 	h.votes(0, "y")
 	h.votes(1, "o")
-	if _, asked := h.calls[2]; !asked { // it is a hedge
+	if _, called := h.calls[2]; !called { // it is a hedge
 		h.sleep()
 	}
 	h.votes(2, "o")

@@ -13,7 +13,7 @@ func newWaiter(t *testing.T, nodes int) *hand {
 	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Waiter = "w" })
 }
 
-// lists says what a node is asked to note of who waits.
+// lists checks the waiter in a node's request.
 func (h *hand) lists(node int, waiter string, waited time.Duration) {
 	h.t.Helper()
 	for _, a := range h.calls[node].Vote.Requests {
@@ -65,7 +65,7 @@ func TestWaiting(t *testing.T) {
 			h.frees(0, "a/t2")
 			h.wantEvents(quorum.Refused, quorum.Freed)
 		},
-		"who is woken asks at once": func(t *testing.T) {
+		"a notified waiter tries at once": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.acquire("a")
 			h.votes(0, "o")
@@ -74,18 +74,18 @@ func TestWaiting(t *testing.T) {
 			h.votes(0, "y")
 			h.is(quorum.Held)
 		},
-		"who is woken while it asks, asks once more at once": func(t *testing.T) {
+		"a waiter that is notified during a try tries once more at once": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.acquire("a")
 			h.woken()
-			h.woken() // of three nodes that free a key each tells it
+			h.woken() // each of three nodes that free a key notifies it
 			h.votes(0, "o")
 			h.wantRequests(0, "a/t1")
 			h.wantEvents()
 			h.votes(0, "o")
 			h.wantEvents(quorum.Refused)
 			if len(h.calls) > 0 || h.wake <= h.now.Mono+1 {
-				t.Errorf("asks %v, wakes %v later", h.calls, h.wake-h.now.Mono)
+				t.Errorf("calls %v, wakes %v later", h.calls, h.wake-h.now.Mono)
 			}
 		},
 		"who is woken and wants nothing does nothing": func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestWaiting(t *testing.T) {
 			h.woken()
 			h.is(quorum.Held)
 			if len(h.calls) > 0 {
-				t.Errorf("asks %v", h.calls)
+				t.Errorf("calls %v", h.calls)
 			}
 		},
 		"to be woken does not outlast the wait": func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestWaiting(t *testing.T) {
 			h.acquire("a")
 			h.votes(0, "o")
 			if len(h.calls) > 0 {
-				t.Errorf("asks %v", h.calls)
+				t.Errorf("calls %v", h.calls)
 			}
 		},
 		"who gives up leaves the lists": func(t *testing.T) {
@@ -122,9 +122,9 @@ func TestWaiting(t *testing.T) {
 			h.votes(0, "o")
 			h.release()
 			h.frees(0, "a/w")
-			h.votes(1, "o") // is asked by the second try
+			h.votes(1, "o") // is in the second try
 			h.frees(1, "a/t2", "a/w")
-			h.votes(2, "o") // is asked by the first, which lists nobody
+			h.votes(2, "o") // is in the first, which lists nobody
 			h.wantEvents(quorum.Refused)
 			h.frees(2, "a/t1")
 			h.wantEvents(quorum.Freed)
@@ -143,7 +143,7 @@ func TestWaiting(t *testing.T) {
 			h.is(quorum.Held)
 			h.unlisted(0, "a")
 			if len(h.calls) > 0 {
-				t.Errorf("nodes that have granted it are asked %v", h.calls)
+				t.Errorf("nodes that have granted it have the calls %v", h.calls)
 			}
 		},
 	} {
@@ -158,7 +158,7 @@ func (h *hand) unlisted(node int, key string) {
 	want := []quorum.LeaseRequest{{Key: key, Token: "w", Waiter: "w"}}
 	c := h.take(node)
 	if !slices.Equal(c.Release, want) {
-		h.t.Errorf("node %d is asked %+v, want %+v", node, c.Release, want)
+		h.t.Errorf("node %d has the requests %+v, want %+v", node, c.Release, want)
 	}
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq}))
 }
