@@ -87,7 +87,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 			},
 			audit.Report{Stock: 30, Sold: 14, Available: 16, Users: 8, Slots: 39, Outcomes: ledger.Outcomes{Confirmed: 8, Cancelled: 2}},
 		},
-		"said twice": {
+		"stated twice": {
 			func(t *testing.T) *ledger.World {
 				w := ledger.NewWorld(t)
 				d := w.Draft(1)
@@ -375,7 +375,7 @@ var damages = map[string]struct {
 	},
 }
 
-// One transfer that is wrong hides no other, in whatever order they are looked at.
+// One transfer that is wrong hides no other, in whatever order they are checked.
 func TestAuditFindsAllTransfers(t *testing.T) {
 	w := ledger.NewWorld(t)
 	w.Move(1, 7, 1, 1)
@@ -395,7 +395,7 @@ func TestAuditFindsAllTransfers(t *testing.T) {
 	}
 }
 
-// A sale that is destroyed is said to be, and a log that breaks off in the middle
+// A destroyed sale is reported as such, and a log that breaks off in the middle
 // is not taken for a short one.
 func TestAuditReportsUnreadableParts(t *testing.T) {
 	w := ledger.NewWorld(t)
@@ -657,7 +657,7 @@ func TestAuditCannotRead(t *testing.T) {
 	}
 }
 
-// Who looks on sees the cut that the audit has read, also what the reducer did not take.
+// An observer gets the cut that the audit has read, also what the reducer did not take.
 func TestAuditShows(t *testing.T) {
 	w := ledger.BusyWorld(t)
 	w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 1))
