@@ -50,7 +50,7 @@ func TestUsersOfAFileThatChanges(t *testing.T) {
 		what  string
 		after time.Duration
 		file  string // what it is replaced with before; "": nothing
-		want  string // ada's level, or what the error says
+		want  string // ada's level, or the error
 	}{
 		{"at first", 0, "", "1"},
 		{"changed, and fresh", 30 * time.Second, "id,level\nada,2\n", "1"},
@@ -102,7 +102,7 @@ func TestUsersOfAFileThatIsTheSame(t *testing.T) {
 	if err := f.load(); err != nil || f.known.Load().value != first {
 		t.Errorf("the same file was read again, %v", err)
 	}
-	// The clock is asked between reading and the last look at the file.
+	// The clock is read between the read and the last check of the file.
 	put(t, path, `{"id":"ada","level":2}`+"\n")
 	f.clock = func() clock.Now {
 		put(t, path, `{"id":"ada","level":3}`+"\n")
@@ -113,7 +113,7 @@ func TestUsersOfAFileThatIsTheSame(t *testing.T) {
 	}
 }
 
-// Whoever waits for somebody else's reading does not wait longer than asked to.
+// A lookup that waits for another one's read ends with its context.
 func TestUsersOfAFileEndInTime(t *testing.T) {
 	f := &watchedUsers{watched[*rules.File]{turn: make(chan struct{}, 1)}}
 	f.turn <- struct{}{}
@@ -124,7 +124,7 @@ func TestUsersOfAFileEndInTime(t *testing.T) {
 	}
 }
 
-func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
+func TestOpenUsersReportsErrors(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "users.csv")
 	put(t, bad, "id,level\nada,x\nbob,1\nzoe,1\neve,y\n")
 	users, _, err := OpenUsers(filed(bad), rules.SchemaFor(filed(bad)))

@@ -35,10 +35,10 @@ type watched[T any] struct {
 
 // reading is the result of a successful read.
 type reading[T any] struct {
-	value  T
-	files  []string
-	seen   []fs.FileInfo // as of the read; nil: the file did not exist
-	looked clock.Now     // time of the last check that found them so
+	value   T
+	files   []string
+	seen    []fs.FileInfo // as of the read; nil: the file did not exist
+	checked clock.Now     // time of the last check that found no change
 }
 
 // tryAgain is the delay after a failure: a large file takes time to read, and a bad one stays
@@ -47,7 +47,7 @@ const tryAgain = time.Second
 
 // current returns the value of the files, at most fresh old.
 func (w *watched[T]) current(ctx context.Context) (value T, err error) {
-	if r := w.known.Load(); r != nil && w.clock().Since(r.looked) <= w.fresh {
+	if r := w.known.Load(); r != nil && w.clock().Since(r.checked) <= w.fresh {
 		return r.value, nil
 	}
 	select {
@@ -58,7 +58,7 @@ func (w *watched[T]) current(ctx context.Context) (value T, err error) {
 	defer func() { <-w.turn }()
 	now := w.clock()
 	switch r := w.known.Load(); {
-	case r != nil && now.Since(r.looked) <= w.fresh: // checked by another lookup
+	case r != nil && now.Since(r.checked) <= w.fresh: // checked by another lookup
 		return r.value, nil
 	case w.err != nil && now.Since(w.tried) < tryAgain:
 		return value, w.err
@@ -73,34 +73,34 @@ func (w *watched[T]) current(ctx context.Context) (value T, err error) {
 // load checks the files, and reads them if they have changed. The age of the value counts from
 // before the last check.
 func (w *watched[T]) load() error {
-	looked := w.clock()
-	files, before, err := w.look()
+	checked := w.clock()
+	files, before, err := w.stat()
 	if err != nil {
 		return err
 	}
 	var value T
 	if r := w.known.Load(); r != nil {
 		if value = r.value; slices.Equal(r.files, files) && slices.EqualFunc(r.seen, before, unchanged) {
-			w.known.Store(&reading[T]{value, files, before, looked})
+			w.known.Store(&reading[T]{value, files, before, checked})
 			return nil
 		}
 	}
 	if value, err = w.read(value); err != nil {
 		return err
 	}
-	looked = w.clock()
-	again, after, err := w.look()
+	checked = w.clock()
+	again, after, err := w.stat()
 	if err != nil {
 		return err
 	}
 	if !slices.Equal(files, again) || !slices.EqualFunc(before, after, unchanged) {
 		return fmt.Errorf("%s changed while it was read: replace it by renaming a new file", strings.Join(again, ", "))
 	}
-	w.known.Store(&reading[T]{value, files, after, looked})
+	w.known.Store(&reading[T]{value, files, after, checked})
 	return nil
 }
 
-func (w *watched[T]) look() (all []string, seen []fs.FileInfo, err error) {
+func (w *watched[T]) stat() (all []string, seen []fs.FileInfo, err error) {
 	if all, err = w.files(); err != nil {
 		return nil, nil, err
 	}

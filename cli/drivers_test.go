@@ -354,8 +354,8 @@ func (m *memoryHome) grant(t *testing.T, key, address string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := quorum.Ask{Key: key, Token: address, Note: note}
-		if got, err := n.Vote(t.Context(), quorum.Ballot{Marker: spec.NamedLockMarker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{ask}}); err != nil || !got.Yes[0] {
+		ask := quorum.LeaseRequest{Key: key, Token: address, Note: note}
+		if got, err := n.Vote(t.Context(), quorum.Ballot{Marker: spec.NamedLockMarker, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{ask}}); err != nil || !got.Yes[0] {
 			t.Fatalf("%s does not grant %s to %s: %+v, %v", n.Name(), key, address, got, err)
 		}
 	}

@@ -102,7 +102,7 @@ func (n hangingNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRe
 	return n.Node.Vote(ctx, b)
 }
 
-func (n hangingNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+func (n hangingNode) Release(ctx context.Context, asks []quorum.LeaseRequest) (int, error) {
 	if err := n.call(ctx); err != nil {
 		return 0, err
 	}

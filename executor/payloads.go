@@ -129,7 +129,7 @@ func (g *payloads) addToClaim(ctx context.Context, reader *payload.Reader, c *Cl
 
 // addCached adds payloads to one claim, and returns false if they have to be read for that.
 func addCached(reader *payload.Reader, c *Claim) bool {
-	if len(c.Units) == 0 || !reader.Tells(c.State == api.Sold || c.State == api.Refunded) {
+	if len(c.Units) == 0 || !reader.Discloses(c.State == api.Sold || c.State == api.Refunded) {
 		return true
 	}
 	payloads, ok := reader.Kept(c.Units)

@@ -101,11 +101,11 @@ func (n *gatedNode) Announce(ctx context.Context, room string, m quorum.Member, 
 	return n.Node.Announce(ctx, room, m, ttl)
 }
 
-func (n *gatedNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+func (n *gatedNode) Release(ctx context.Context, requests []quorum.LeaseRequest) (int, error) {
 	if err := n.pass(ctx); err != nil {
 		return 0, err
 	}
-	return n.Node.Release(ctx, asks)
+	return n.Node.Release(ctx, requests)
 }
 
 // site is an applied sale in an embedded folder.

@@ -139,7 +139,7 @@ type asking struct {
 }
 
 func (n asking) Vote(_ context.Context, b quorum.Ballot) (none quorum.BallotReply, _ error) {
-	for _, a := range b.Asks {
+	for _, a := range b.Requests {
 		n.tokens[a.Key] = a.Token
 	}
 	return none, nil
@@ -151,7 +151,7 @@ type freeing struct {
 	freed func(shard int, token string)
 }
 
-func (n freeing) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+func (n freeing) Release(ctx context.Context, asks []quorum.LeaseRequest) (int, error) {
 	for _, a := range asks {
 		if _, shard, ok := spec.ParseLeaseKey(a.Key); ok {
 			n.freed(shard, a.Token)

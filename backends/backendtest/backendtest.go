@@ -57,8 +57,8 @@ func (l *logUnderTest) wantOn(t *testing.T, logs ledger.Logs) {
 	wantRead(t, logs, l.name, l.first, 1<<20, l.head, l.entries)
 }
 
-// wantRead checks what a handle reads. A read may lag behind, so it asks again
-// for a while before it complains.
+// wantRead checks what a handle reads. A read may lag behind, so wantRead repeats it for a
+// while before it fails.
 func wantRead(t *testing.T, logs ledger.Logs, name string, from uint64, max int, head []byte, entries [][]byte) {
 	t.Helper()
 	wait.UntilNil(t, fmt.Sprintf("the entries of %q", name), func() error {

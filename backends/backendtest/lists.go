@@ -136,7 +136,7 @@ func (t listsTest) fillUntil(l lists.List, fill uint64, opens, closes int64, p l
 // nodes show does not matter.
 const someTime = 1_500_000_000_000_000
 
-// batch asks for a unit for each user, under a key of the user's.
+// batch requests a unit for each user, under a key of the user.
 func batch(l lists.List, fill uint64, users ...string) lists.Batch {
 	b := lists.Batch{List: l, Fill: fill, At: someTime, Users: users}
 	for _, user := range users {
@@ -145,7 +145,7 @@ func batch(l lists.List, fill uint64, users ...string) lists.Batch {
 	return b
 }
 
-// grab asks for units for users of one list, which must give.
+// grab requests units for users of one list, which must give.
 func (t listsTest) grab(n lists.Node, l lists.List, fill uint64, users ...string) lists.Given {
 	t.Helper()
 	given, err := n.Grab(t.Context(), []lists.Batch{batch(l, fill, users...)})
@@ -171,7 +171,7 @@ func (t listsTest) wantGiven(n lists.Node, l lists.List, fill uint64, users []st
 func (t listsTest) wantWhy(l lists.List, fill uint64, want error) lists.Given {
 	t.Helper()
 	before := t.state(l)
-	given, err := t.a.Grab(t.Context(), []lists.Batch{batch(l, fill, "asks in vain")})
+	given, err := t.a.Grab(t.Context(), []lists.Batch{batch(l, fill, "refused")})
 	units := []lists.Unit{{}}
 	if want == lists.ErrFill {
 		units = nil
@@ -195,7 +195,7 @@ func (t listsTest) state(l lists.List) lists.State {
 func (t listsTest) wantState(l lists.List, want lists.State) {
 	t.Helper()
 	got := t.state(l)
-	got.Whole = want.Whole // wantWhole looks at it
+	got.Whole = want.Whole // wantWhole checks it
 	if got != want {
 		t.Fatalf("the list is %+v; want %+v", got, want)
 	}

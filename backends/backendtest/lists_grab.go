@@ -30,7 +30,7 @@ func sameUserSameAnswer(t listsTest) {
 			{Number: 1, Before: true, Key: "key of one", At: someTime},
 		}
 		if !slices.Equal(given[0].Units, want) {
-			t.Fatalf("asked again, they have %+v; want %+v", given[0].Units, want)
+			t.Fatalf("at the second request, they have %+v; want %+v", given[0].Units, want)
 		}
 	}
 	// Between those who have none yet.
@@ -99,7 +99,7 @@ func severalLists(t listsTest) {
 	}
 	again := []lists.Unit{{Number: 10, Before: true, Key: "key of one", At: someTime}, {}}
 	if !slices.Equal(given[5].Units, again) {
-		t.Errorf("the same list asked again in the call gives %+v; want %+v", given[5].Units, again)
+		t.Errorf("a second batch of the same list in the call gives %+v; want %+v", given[5].Units, again)
 	}
 	if given, err := t.a.Grab(t.Context(), nil); err != nil || len(given) != 0 {
 		t.Errorf("no batches are given %+v, %v", given, err)
@@ -120,7 +120,8 @@ func underItsFill(t listsTest) {
 	t.wantGiven(t.b, shard, 2, []string{"one"}, 1)
 }
 
-// opensAndCloses gives at its hours alone, and tells whoever has a unit so at any time.
+// opensAndCloses checks that a list gives only within its hours, and reports earlier grants at any
+// time.
 func opensAndCloses(t listsTest) {
 	t.fill(shard, 1, ledger.Range{First: 1, Count: 9})
 	part := lists.Part{
@@ -147,7 +148,7 @@ func opensAndCloses(t listsTest) {
 		} else {
 			given := t.wantWhy(shard, fill, test.want)
 			if test.want == lists.ErrNotOpen && given.OpensAt != test.opens {
-				t.Errorf("who is told to wait is told until %d, want %d", given.OpensAt, test.opens)
+				t.Errorf("a grab before the hours gets the opening time %d, want %d", given.OpensAt, test.opens)
 			}
 			t.wantWhy(shard, 1, lists.ErrFill)
 		}
@@ -214,7 +215,7 @@ func anyName(t listsTest) {
 	}
 }
 
-// grabbersTogether gives each unit once and each user one, however many ask.
+// grabbersTogether checks that each user gets one unit, and each unit one user, in a race of grabs.
 func grabbersTogether(t listsTest) {
 	const users, units, grabbers = 240, 200, 6
 	t.fill(shard, 1, ledger.Range{First: 1, Count: units})
@@ -225,7 +226,7 @@ func grabbersTogether(t listsTest) {
 	for g := range grabbers {
 		n := []lists.Node{t.a, t.b}[g%2]
 		racers = append(racers, func() {
-			// Each asks for everybody, in an order of its own.
+			// Each grabs for all users, in an order of its own.
 			for at := range 12 {
 				from := (at*7 + g*5) % 12 * 20
 				given, err := n.Grab(t.Context(), []lists.Batch{batch(shard, 1, all[from:from+20]...)})
@@ -262,7 +263,7 @@ func grabbersTogether(t listsTest) {
 		for _, g := range e.Grabs {
 			grabs++
 			if has[g.User] != g.Unit {
-				t.Errorf("the stream says %+v, and the user was told %d", g, has[g.User])
+				t.Errorf("the stream has %+v, and the user got %d", g, has[g.User])
 			}
 		}
 	}

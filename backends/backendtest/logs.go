@@ -150,7 +150,7 @@ func compareAndSet(t *testing.T, a, b ledger.Logs) {
 }
 
 // The right head at another slot would overwrite that, or leave a gap: the heads
-// name their slots, so a store that compares heads alone can still tell.
+// name their slots, so even a store that compares only heads can refuse it.
 func nextSlotOnly(t *testing.T, a, b ledger.Logs) {
 	for _, slot := range []uint64{1, 1 << 40} {
 		if err := a.Append(t.Context(), "log", slot, nil, headOf(slot, "two"), []byte("no")); !errors.Is(err, ledger.ErrTaken) {
@@ -232,7 +232,7 @@ func anyBytes(t *testing.T, a, b ledger.Logs) {
 	l.wantOn(t, a)
 }
 
-// A store may take any size, but if it says no, then for good.
+// A store may accept any size, but a refusal is final.
 func tooLarge(t *testing.T, a, b ledger.Logs) {
 	l := fill(t, a, "log", 1)
 	huge := make([]byte, 32<<20)
@@ -257,7 +257,7 @@ func headsInOrder(t *testing.T, a, b ledger.Logs) {
 			want[i] = fill(t, a, name, i%3).head
 		}
 	}
-	names, want = append(names, names[1]), append(want, want[1]) // asked twice
+	names, want = append(names, names[1]), append(want, want[1]) // requested twice
 	wait.UntilNil(t, "the heads", func() error {
 		heads, err := b.Heads(t.Context(), names)
 		if err != nil || len(heads) != len(names) {

@@ -59,15 +59,15 @@ func oneWinnerASlot(t *testing.T, a, b ledger.Logs) {
 	for slot := 1; slot < slots; slot++ {
 		w := winners[slot].Load()
 		if w == nil {
-			t.Fatalf("nobody was told to have won slot %d", slot)
+			t.Fatalf("no writer won slot %d", slot)
 		}
 		entries = append(entries, []byte(*w))
 	}
 	wantRead(t, b, l.name, 0, slots+1, headOf(slots-1, *winners[slots-1].Load()), entries)
 }
 
-// follow appends to the log's end until all slots are taken, and notes which
-// it was told to have won.
+// follow appends to the log's end until all slots are taken, and records the slots that it
+// won by the store's replies.
 func follow(t *testing.T, logs ledger.Logs, name, writer string, winners []atomic.Pointer[string]) {
 	for begin := time.Now(); time.Since(begin) < wait.Limit; {
 		slot, head, err := end(t.Context(), logs, name)
@@ -82,7 +82,7 @@ func follow(t *testing.T, logs ledger.Logs, name, writer string, winners []atomi
 		switch err := logs.Append(t.Context(), name, next, head, headOf(next, writer), []byte(writer)); {
 		case err == nil:
 			if !winners[next].CompareAndSwap(nil, &writer) {
-				t.Errorf("%s was told to have won slot %d, which %s had won", writer, next, *winners[next].Load())
+				t.Errorf("%s won slot %d, which %s had won", writer, next, *winners[next].Load())
 			}
 		case !errors.Is(err, ledger.ErrTaken):
 			t.Errorf("%s: slot %d: %v, want nil or ErrTaken", writer, next, err)

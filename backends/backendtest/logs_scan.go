@@ -9,8 +9,8 @@ import (
 	"salectl/backends/ledger"
 )
 
-// scanIsRead holds a ledger.Scanner against Read: what is handed out of a log are its first
-// entries, also where others are asked for, missing, cut off or appended to meanwhile.
+// scanIsRead compares a ledger.Scanner with Read: a scan returns the first entries of each log,
+// also if other logs are requested, missing, truncated or appended to meanwhile.
 func scanIsRead(t *testing.T, a, b ledger.Logs) {
 	scanner, can := a.(ledger.Scanner)
 	if !can {
@@ -62,12 +62,12 @@ func scanIsRead(t *testing.T, a, b ledger.Logs) {
 			}
 		}
 	}
-	enough, told := errors.New("enough"), 0
+	enough, got := errors.New("enough"), 0
 	err = scanner.Scan(t.Context(), names, func(int, []byte) error {
-		told++
+		got++
 		return enough
 	})
-	if told > 1 || told == 1 && !errors.Is(err, enough) {
-		t.Errorf("after %d entries and an error the scan returns %v", told, err)
+	if got > 1 || got == 1 && !errors.Is(err, enough) {
+		t.Errorf("after %d entries and an error the scan returns %v", got, err)
 	}
 }

@@ -16,8 +16,8 @@ func newLists() *memory.Lists {
 	return memory.NewLists("memory", func() time.Time { return time.Unix(1_800_000_000, 0) })
 }
 
-// Each fault of a grab, told by what the list then holds: at once, after three
-// more calls, and when all that is late has landed.
+// Each fault of a grab, observed by the contents of the list: at once, after three more
+// calls, and after all late writes.
 func TestListsFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault              memory.Fault
@@ -37,7 +37,7 @@ func TestListsFaults(t *testing.T) {
 			b := batch(shard, 1, "one")
 			given, err := n.Grab(t.Context(), []lists.Batch{b})
 			if errors.Is(err, memory.ErrInjected) != (test.fault.Kind != memory.None) || (given == nil) != (err != nil) {
-				t.Errorf("the caller hears %+v, %v", given, err)
+				t.Errorf("the caller gets %+v, %v", given, err)
 			}
 			b.Users[0] = "another" // the batch is its caller's again
 			want := func(when string, users int64) {
@@ -52,7 +52,7 @@ func TestListsFaults(t *testing.T) {
 			n.Land()
 			want("landed", test.landed)
 			if got := l.grab(n, shard, 1, "one").Units[0]; got.Before != (test.landed == 1) || got.Number != 1 {
-				t.Errorf("asked again, the user has %+v", got)
+				t.Errorf("at the second request, the user has %+v", got)
 			}
 		})
 	}

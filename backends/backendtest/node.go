@@ -67,7 +67,7 @@ func TestNode(t *testing.T, open func(*testing.T) (a, b quorum.Node, hands Hands
 		{promise: "RegistryIsFull", check: registryIsFull},
 		{promise: "AnnouncesInARace", check: announcesInARace},
 		{promise: "RegistryIsLost", check: registryIsLost, needs: func(h Hands) bool { return h.Lose != nil }},
-		{promise: "ManyAsksInOneBallot", check: manyAsks},
+		{promise: "ManyAsksInOneBallot", check: manyRequests},
 		{promise: "ListInOrder", check: listInOrder},
 		{promise: "AbstainsWithoutMarker", check: abstains},
 		{promise: "MarkWithRunIDVotesAtOnce", check: markVotes},
@@ -124,30 +124,30 @@ func (t nodeTest) pass(d time.Duration) {
 	})
 }
 
-func (t nodeTest) vote(n quorum.Node, ttl time.Duration, asks ...quorum.Ask) quorum.BallotReply {
+func (t nodeTest) vote(n quorum.Node, ttl time.Duration, requests ...quorum.LeaseRequest) quorum.BallotReply {
 	t.Helper()
-	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Asks: asks})
+	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Requests: requests})
 	if err != nil {
 		t.Fatalf("vote: %v", err)
 	}
-	if len(count.Yes) != len(asks) || len(count.Holders) != len(asks) {
-		t.Fatalf("%d asks got %d answers and %d holders", len(asks), len(count.Yes), len(count.Holders))
+	if len(count.Yes) != len(requests) || len(count.Holders) != len(requests) {
+		t.Fatalf("%d requests got %d answers and %d holders", len(requests), len(count.Yes), len(count.Holders))
 	}
 	if count.Time.IsZero() {
-		t.Fatal("the count does not say when the node voted")
+		t.Fatal("the reply has no time of the vote")
 	}
 	return count
 }
 
-// wantVote votes for one ask and checks the answer.
-func (t nodeTest) wantVote(n quorum.Node, ttl time.Duration, ask quorum.Ask, want bool) quorum.Holding {
+// wantVote sends a ballot with one request and checks the answer.
+func (t nodeTest) wantVote(n quorum.Node, ttl time.Duration, request quorum.LeaseRequest, want bool) quorum.Holding {
 	t.Helper()
-	count := t.vote(n, ttl, ask)
+	count := t.vote(n, ttl, request)
 	if count.Abstained {
 		t.Fatalf("the node abstained until %v, at %v", count.VotesFrom, count.Time)
 	}
 	if count.Yes[0] != want {
-		t.Fatalf("the vote for %+v is %t, want %t; the holder is %+v", ask, count.Yes[0], want, count.Holders[0])
+		t.Fatalf("the vote for %+v is %t, want %t; the holder is %+v", request, count.Yes[0], want, count.Holders[0])
 	}
 	return count.Holders[0]
 }
@@ -166,16 +166,16 @@ func (t nodeTest) wantHeld(key, token, note string, most time.Duration) {
 
 func oneHolder(t nodeTest) {
 	t.mustMark(sale)
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "address one"}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "address one"}, true)
 	t.wantHeld("key", "one", "address one", quorum.MaxTTL)
 	for _, n := range []quorum.Node{t.a, t.b} {
-		holder := t.wantVote(n, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, false)
+		holder := t.wantVote(n, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, false)
 		if holder.Key != "key" || holder.Token != "one" || holder.Note != "address one" || holder.Left <= 0 || holder.Left > quorum.MaxTTL {
 			t.Errorf("the holder is %+v, want token one with its note and time left", holder)
 		}
 	}
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key2", Token: "two"}, true)
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "ke", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key2", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "ke", Token: "two"}, true)
 	t.wantHeld("key2", "two", "", quorum.MaxTTL)
 }
 
@@ -186,9 +186,9 @@ func oneWinnerOfARace(t nodeTest) {
 		var racers []func()
 		for i := range 8 {
 			n := []quorum.Node{t.a, t.b}[i%2]
-			ask := quorum.Ask{Key: fmt.Sprint("key ", round), Token: fmt.Sprint("token-", i)}
+			request := quorum.LeaseRequest{Key: fmt.Sprint("key ", round), Token: fmt.Sprint("token-", i)}
 			racers = append(racers, func() {
-				count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Asks: []quorum.Ask{ask}})
+				count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{request}})
 				if err != nil {
 					t.Errorf("vote: %v", err)
 				} else if count.Yes[0] {
@@ -205,49 +205,49 @@ func oneWinnerOfARace(t nodeTest) {
 
 func grantedAgain(t nodeTest) {
 	t.mustMark(sale)
-	ask := quorum.Ask{Key: "key", Token: "one"}
-	t.wantVote(t.a, quorum.MinTTL, ask, true)
-	ask.Note = "asked again"
-	t.wantVote(t.b, quorum.MaxTTL, ask, true)
-	t.wantHeld("key", "one", "asked again", quorum.MaxTTL)
+	request := quorum.LeaseRequest{Key: "key", Token: "one"}
+	t.wantVote(t.a, quorum.MinTTL, request, true)
+	request.Note = "repeated"
+	t.wantVote(t.b, quorum.MaxTTL, request, true)
+	t.wantHeld("key", "one", "repeated", quorum.MaxTTL)
 	t.pass(quorum.MinTTL)
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "two"}, false)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, false)
 }
 
 func runsOut(t nodeTest) {
 	t.mustMark(sale)
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 	t.pass(quorum.MinTTL)
 	if found, err := t.b.List(t.Context(), ""); err != nil || len(found) > 0 {
 		t.Errorf("list finds %+v, %v; want nothing, it has run out", found, err)
 	}
-	if n, err := t.a.Release(t.Context(), []quorum.Ask{{Key: "key", Token: "one"}}); err != nil || n != 0 {
+	if n, err := t.a.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: "one"}}); err != nil || n != 0 {
 		t.Errorf("%d released, %v; want 0, it has run out", n, err)
 	}
-	t.wantVote(t.b, quorum.MinTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	t.wantHeld("key", "two", "", quorum.MinTTL)
 }
 
 func renewExtends(t nodeTest) {
 	t.mustMark(sale)
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one", Note: "beat 1"}, true)
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "beat 2", Renew: true}, true)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "beat 1"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "beat 2", Renew: true}, true)
 	t.wantHeld("key", "one", "beat 2", quorum.MaxTTL)
 	t.pass(quorum.MinTTL)
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "two"}, false)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, false)
 	t.wantHeld("key", "one", "beat 2", quorum.MaxTTL-quorum.MinTTL)
 }
 
 func renewNeverTakes(t nodeTest) {
 	t.mustMark(sale)
-	renew := quorum.Ask{Key: "key", Token: "one", Renew: true}
+	renew := quorum.LeaseRequest{Key: "key", Token: "one", Renew: true}
 	if holder := t.wantVote(t.a, quorum.MinTTL, renew, false); holder != (quorum.Holding{}) {
 		t.Errorf("nobody has the key, but the holder is %+v", holder)
 	}
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 	t.pass(quorum.MinTTL)
 	t.wantVote(t.a, quorum.MinTTL, renew, false)
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	if holder := t.wantVote(t.a, quorum.MaxTTL, renew, false); holder.Token != "two" {
 		t.Errorf("the holder is %+v, want token two", holder)
 	}
@@ -259,25 +259,25 @@ func renewNeverTakes(t nodeTest) {
 func ttlHasBounds(t nodeTest) {
 	t.mustMark(sale)
 	for _, ttl := range []time.Duration{-time.Second, 0, quorum.MaxTTL + 1} {
-		asks := []quorum.Ask{{Key: "key", Token: "one"}}
-		if count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Asks: asks}); err == nil {
+		requests := []quorum.LeaseRequest{{Key: "key", Token: "one"}}
+		if count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Requests: requests}); err == nil {
 			t.Errorf("a ballot with a ttl of %v was answered %+v", ttl, count)
 		}
 	}
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 }
 
 func releaseComparesTokens(t nodeTest) {
 	t.mustMark(sale)
-	one := []quorum.Ask{{Key: "key 1", Token: "one"}, {Key: "key 2", Token: "one"}, {Key: "key 3", Token: "one"}}
+	one := []quorum.LeaseRequest{{Key: "key 1", Token: "one"}, {Key: "key 2", Token: "one"}, {Key: "key 3", Token: "one"}}
 	t.vote(t.a, quorum.MaxTTL, one...)
-	two := []quorum.Ask{{Key: "key 1", Token: "two"}, {Key: "key 2", Token: "two"}, {Key: "key 4", Token: "two"}}
+	two := []quorum.LeaseRequest{{Key: "key 1", Token: "two"}, {Key: "key 2", Token: "two"}, {Key: "key 4", Token: "two"}}
 	for _, step := range []struct {
-		asks []quorum.Ask
-		want int
+		requests []quorum.LeaseRequest
+		want     int
 	}{{two, 0}, {one[:2], 2}, {one, 1}, {one, 0}, {nil, 0}} {
-		if n, err := t.b.Release(t.Context(), step.asks); err != nil || n != step.want {
-			t.Errorf("release of %+v: %d, %v; want %d", step.asks, n, err, step.want)
+		if n, err := t.b.Release(t.Context(), step.requests); err != nil || n != step.want {
+			t.Errorf("release of %+v: %d, %v; want %d", step.requests, n, err, step.want)
 		}
 	}
 	if count := t.vote(t.b, quorum.MaxTTL, two...); slices.Contains(count.Yes, false) {
@@ -285,14 +285,14 @@ func releaseComparesTokens(t nodeTest) {
 	}
 }
 
-func manyAsks(t nodeTest) {
+func manyRequests(t nodeTest) {
 	t.mustMark(sale)
 	const n = 1024
-	first, second := make([]quorum.Ask, n/2), make([]quorum.Ask, n)
+	first, second := make([]quorum.LeaseRequest, n/2), make([]quorum.LeaseRequest, n)
 	for i := range second {
-		second[i] = quorum.Ask{Key: fmt.Sprintf("shard:%d", i), Token: "two"}
+		second[i] = quorum.LeaseRequest{Key: fmt.Sprintf("shard:%d", i), Token: "two"}
 		if i%2 == 0 {
-			first[i/2] = quorum.Ask{Key: second[i].Key, Token: "one"}
+			first[i/2] = quorum.LeaseRequest{Key: second[i].Key, Token: "one"}
 		}
 	}
 	if count := t.vote(t.a, quorum.MaxTTL, first...); slices.Contains(count.Yes, false) {
@@ -301,20 +301,20 @@ func manyAsks(t nodeTest) {
 	count := t.vote(t.b, quorum.MaxTTL, second...)
 	for i, yes := range count.Yes {
 		if held := i%2 == 0; yes == held || (held && count.Holders[i].Token != "one") {
-			t.Fatalf("ask %d of one ballot: yes is %t, the holder %+v; held by one: %t", i, yes, count.Holders[i], held)
+			t.Fatalf("request %d of one ballot: yes is %t, the holder %+v; held by one: %t", i, yes, count.Holders[i], held)
 		}
 	}
 	if freed, err := t.a.Release(t.Context(), second); err != nil || freed != n/2 {
 		t.Errorf("%d released, %v; want %d", freed, err, n/2)
 	}
-	t.vote(t.a, quorum.MaxTTL) // nothing asked, nothing answered
+	t.vote(t.a, quorum.MaxTTL) // no requests, no answers
 }
 
 func listInOrder(t nodeTest) {
 	t.mustMark(sale)
 	var want []string
 	for _, key := range []string{"b:10", "b:2", "b:", "b", "a:1", "c", "b:é", "b:%", "b:_", "B:1", "b:1"} {
-		t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: key, Token: "token-of-" + key, Note: "note of " + key}, true)
+		t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: key, Token: "token-of-" + key, Note: "note of " + key}, true)
 		if strings.HasPrefix(key, "b:") {
 			want = append(want, key)
 		}
@@ -341,27 +341,27 @@ func listInOrder(t nodeTest) {
 
 func nodeEndedContext(t nodeTest) {
 	t.mustMark(sale)
-	ask := quorum.Ask{Key: "key", Token: "one"}
+	request := quorum.LeaseRequest{Key: "key", Token: "one"}
 	for _, n := range []quorum.Node{t.a, t.b} {
 		within(t.T, "Info", func(ctx context.Context) { n.Info(ctx) })
 		within(t.T, "Mark", func(ctx context.Context) { n.Mark(ctx, "other", "") })
 		within(t.T, "Vote", func(ctx context.Context) {
-			n.Vote(ctx, quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Asks: []quorum.Ask{ask}})
+			n.Vote(ctx, quorum.Ballot{Marker: sale, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{request}})
 		})
-		within(t.T, "Release", func(ctx context.Context) { n.Release(ctx, []quorum.Ask{ask}) })
+		within(t.T, "Release", func(ctx context.Context) { n.Release(ctx, []quorum.LeaseRequest{request}) })
 		within(t.T, "List", func(ctx context.Context) { n.List(ctx, "") })
 		within(t.T, "ReadMarker", func(ctx context.Context) { n.ReadMarker(ctx, sale) })
 		within(t.T, "Forget", func(ctx context.Context) { n.Forget(ctx, "other") })
 		within(t.T, "Announce", func(ctx context.Context) { n.Announce(ctx, registry, quorum.Member{ID: "one"}, quorum.MinTTL) })
 	}
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "another", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "another", Token: "two"}, true)
 }
 
 // wantAbstains votes for one key and checks that the node abstains for the
 // time that it must.
 func (t nodeTest) wantAbstains(n quorum.Node, marker string) quorum.BallotReply {
 	t.Helper()
-	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: "key of " + marker, Token: "one"}}})
+	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{{Key: "key of " + marker, Token: "one"}}})
 	switch {
 	case err != nil:
 		t.Fatalf("vote: %v", err)

@@ -12,23 +12,23 @@ func abstains(t nodeTest) {
 	first := t.wantAbstains(t.a, sale)
 	// A node may count in whole milliseconds.
 	if earliest := before.Add(quorum.MaxTTL).Truncate(time.Millisecond); first.VotesFrom.Before(earliest) {
-		t.Errorf("asked after %v it votes from %v, want not before %v", before, first.VotesFrom, earliest)
+		t.Errorf("after %v it votes from %v, want not before %v", before, first.VotesFrom, earliest)
 	}
 	if again := t.wantAbstains(t.b, sale); !again.VotesFrom.Equal(first.VotesFrom) {
-		t.Errorf("asked again it votes from %v, want %v as before", again.VotesFrom, first.VotesFrom)
+		t.Errorf("at the second vote it votes from %v, want %v as before", again.VotesFrom, first.VotesFrom)
 	}
 	if found, err := t.a.List(t.Context(), "key of "); err != nil || len(found) != 0 {
 		t.Errorf("abstaining it promised %+v, %v", found, err)
 	}
 	t.pass(quorum.MaxTTL)
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 }
 
 func markVotes(t nodeTest) {
 	t.wantAbstains(t.b, sale)
 	t.mustMark(sale)
-	t.wantVote(t.b, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
-	// The marker of one sale says nothing about another's.
+	t.wantVote(t.b, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
+	// The marker of one sale is independent of another's.
 	t.wantAbstains(t.a, "another sale's marker")
 
 	a, errA := t.a.Info(t.Context())
@@ -52,7 +52,7 @@ func markOtherRun(t nodeTest) {
 	if err := t.b.Mark(t.Context(), sale, wrong); !isOtherRun(err) {
 		t.Fatalf("mark with another run id: %v, want ErrOtherRun", err)
 	}
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 }
 
 func markMends(t nodeTest) {
@@ -64,13 +64,13 @@ func markMends(t nodeTest) {
 			}
 		}
 	}
-	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.a, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 	t.wantAbstains(t.a, "absent")
 	t.pass(quorum.MaxTTL)
 	if err := t.b.Mark(t.Context(), "absent", ""); err != nil {
 		t.Fatal(err)
 	}
-	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "absent", TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "other key", Token: "one"}}})
+	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "absent", TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "other key", Token: "one"}}})
 	if err != nil || count.Abstained || !count.Yes[0] {
 		t.Errorf("once the mended marker votes the count is %+v, %v; want a yes", count, err)
 	}
@@ -108,7 +108,7 @@ func (t nodeTest) wantMarker(marker string, good bool, votesFrom time.Time) {
 func forget(t nodeTest) {
 	t.mustMark(sale)
 	t.mustMark("kept")
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 	for range 2 {
 		if err := t.b.Forget(t.Context(), sale); err != nil {
 			t.Fatalf("forget: %v", err)
@@ -119,11 +119,11 @@ func forget(t nodeTest) {
 	}
 	t.wantHeld("key", "one", "", quorum.MaxTTL) // leases are not the marker's
 	t.wantAbstains(t.a, sale)
-	count := t.vote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one"}, quorum.Ask{Key: "free", Token: "one"})
+	count := t.vote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, quorum.LeaseRequest{Key: "free", Token: "one"})
 	if count.Yes[0] || count.Yes[1] || count.Holders[0].Token != "one" || count.Holders[1] != (quorum.Holding{}) {
-		t.Errorf("abstaining, of a lease that somebody has and a free one it says %+v; want two no, and the holder of the first", count)
+		t.Errorf("the abstaining node's answers for a held and a free key are %+v; want two no, and the holder of the first", count)
 	}
-	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "kept", TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "other key", Token: "one"}}})
+	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "kept", TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "other key", Token: "one"}}})
 	if err != nil || count.Abstained || !count.Yes[0] {
 		t.Errorf("under a marker that was not forgotten the count is %+v, %v; want a yes", count, err)
 	}
@@ -132,7 +132,7 @@ func forget(t nodeTest) {
 func lostMemory(t nodeTest) {
 	t.mustMark(sale)
 	run := t.info().RunID
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 	t.hands.Lose()
 	t.wantAbstains(t.b, sale)
 	if now := t.info().RunID; now == run || now == "" {
@@ -146,7 +146,7 @@ func lostMemory(t nodeTest) {
 	}
 	t.wantAbstains(t.a, sale)
 	t.pass(quorum.MaxTTL)
-	t.wantVote(t.b, quorum.MinTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 }
 
 func foreignMarker(t nodeTest) {
@@ -164,5 +164,5 @@ func foreignMarker(t nodeTest) {
 	}
 	t.wantAbstains(t.b, "mended by hand")
 	t.mustMark(sale)
-	t.wantVote(t.b, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantVote(t.b, quorum.MinTTL, quorum.LeaseRequest{Key: "key", Token: "one"}, true)
 }

@@ -13,15 +13,14 @@ import (
 	"salectl/internal/wait"
 )
 
-// Somebody who looks at a lease and wants it gone must not free what it has
-// become since.
+// A reader of a lease that removes it must not free a lease that was renewed since.
 func releaseComparesNotes(t nodeTest) {
 	t.mustMark(sale)
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "here 1 3000"}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "here 1 3000"}, true)
 	wantFreed := func(token, note string, want int) {
 		t.Helper()
-		asks := []quorum.Ask{{Key: "key", Token: token, Note: note}}
-		if n, err := t.b.Release(t.Context(), asks); err != nil || n != want {
+		requests := []quorum.LeaseRequest{{Key: "key", Token: token, Note: note}}
+		if n, err := t.b.Release(t.Context(), requests); err != nil || n != want {
 			t.Errorf("release of token %q, note %q: %d, %v; want %d", token, note, n, err, want)
 		}
 	}
@@ -29,11 +28,11 @@ func releaseComparesNotes(t nodeTest) {
 	for _, other := range []string{"here 2 3000", "here 1", "here 1 3000 ", "%", "*"} {
 		wantFreed("one", other, 0)
 	}
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "here 2 3000", Renew: true}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "one", Note: "here 2 3000", Renew: true}, true)
 	wantFreed("one", "here 1 3000", 0)
 	t.wantHeld("key", "one", "here 2 3000", quorum.MaxTTL)
 	wantFreed("one", "here 2 3000", 1)
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 }
 
 // watching is a call of Watch for each of some waiters, and whom they have named.
@@ -119,27 +118,27 @@ func (w *watching) wantNamed(t nodeTest, want ...string) {
 func (t nodeTest) take(token string) {
 	t.Helper()
 	wait.UntilNil(t.T, "a key that the node keeps for nobody", func() error {
-		count := t.vote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: token})
+		count := t.vote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: token})
 		if !count.Yes[0] && count.Holders[0].Token == "" {
 			return errors.New("the node keeps the key for who is next")
 		}
 		return nil
 	})
-	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: token}, true)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: token}, true)
 }
 
 func (t nodeTest) give(token string) {
 	t.Helper()
-	if n, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: token}}); err != nil || n != 1 {
+	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: token}}); err != nil || n != 1 {
 		t.Fatalf("release: %d, %v; want 1", n, err)
 	}
 }
 
-// await asks for the key while another has it.
+// await requests the key while another has it.
 func (t nodeTest) await(waiter string, waited time.Duration) {
 	t.Helper()
-	ask := quorum.Ask{Key: "key", Token: "of-one-who-waits", Waiter: waiter, Waited: waited}
-	t.wantVote(t.b, quorum.MaxTTL, ask, false)
+	request := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: waiter, Waited: waited}
+	t.wantVote(t.b, quorum.MaxTTL, request, false)
 }
 
 func watchNames(t nodeTest) {
@@ -156,7 +155,7 @@ func watchNames(t nodeTest) {
 	t.await("longest", time.Hour)
 	t.await("short", 0)
 	t.await("long", time.Minute)
-	t.await("short", time.Millisecond) // asks again, and is on the list once
+	t.await("short", time.Millisecond) // repeated, and on the list once
 	if found, err := t.a.List(t.Context(), "key"); err != nil || len(found) != 1 {
 		t.Errorf("list finds %+v, %v; want the lease, and not those who wait", found, err)
 	}
@@ -172,7 +171,7 @@ func watchNames(t nodeTest) {
 	t.give("one")
 	w.wantNamed(t, append(order, "last")...)
 	if got := elsewhere.names(); len(got) > 0 {
-		t.Errorf("who watches another key was told %q", got)
+		t.Errorf("a watcher of another key was notified of %q", got)
 	}
 }
 
@@ -186,13 +185,13 @@ func waitersLeave(t nodeTest) {
 	t.await("gives up", 3*time.Second)
 	t.await("is named", 2*time.Second)
 	t.await("is granted it", time.Second)
-	leave := quorum.Ask{Key: "key", Token: "of-one-who-waits", Waiter: "gives up"}
-	if n, err := t.b.Release(t.Context(), []quorum.Ask{leave}); err != nil || n != 0 {
+	leave := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: "gives up"}
+	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{leave}); err != nil || n != 0 {
 		t.Errorf("release by one who waits: %d, %v; want 0", n, err)
 	}
 	t.give("one") // "is named" leaves the list
 	w.wantNamed(t, "is named")
-	granted := quorum.Ask{Key: "key", Token: "two", Waiter: "is granted it", Waited: time.Second}
+	granted := quorum.LeaseRequest{Key: "key", Token: "two", Waiter: "is granted it", Waited: time.Second}
 	wait.UntilNil(t.T, "the key", func() error {
 		if count := t.vote(t.a, quorum.MaxTTL, granted); !count.Yes[0] {
 			return fmt.Errorf("the node keeps the key for who was named: %+v", count)
@@ -206,15 +205,15 @@ func waitersLeave(t nodeTest) {
 	w.wantNamed(t, "is named", "last")
 }
 
-// heir asks for the key under the name that a release may have given.
-func heir(token, name string) quorum.Ask {
-	return quorum.Ask{Key: "key", Token: token, Waiter: name, Waited: -1}
+// heir requests the key under the ID that a release may have named.
+func heir(token, name string) quorum.LeaseRequest {
+	return quorum.LeaseRequest{Key: "key", Token: token, Waiter: name, Waited: -1}
 }
 
 // handOver frees the key for a waiter.
 func (t nodeTest) handOver(token, next string, want int) {
 	t.Helper()
-	if n, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: token, Next: next}}); err != nil || n != want {
+	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: token, Next: next}}); err != nil || n != want {
 		t.Fatalf("release by %q for %q: %d, %v; want %d", token, next, n, err, want)
 	}
 }
@@ -223,7 +222,7 @@ func handsOver(t nodeTest) {
 	t.mustMark(sale)
 	w := t.watch(t.a, "key", "heir", "first")
 	var named []string
-	// What is kept for a while is looked at again where the looking took too long.
+	// The check is repeated if it took longer than the key is kept.
 	for late := true; late; {
 		t.take("one")
 		t.await("first", time.Hour)
@@ -238,9 +237,9 @@ func handsOver(t nodeTest) {
 			t.Fatal(err)
 		}
 		if late {
-			again := []quorum.Ask{{Key: "key", Token: "nobody's", Waiter: "first"}}
+			again := []quorum.LeaseRequest{{Key: "key", Token: "nobody's", Waiter: "first"}}
 			for _, token := range []string{"one", "two", "three"} {
-				again = append(again, quorum.Ask{Key: "key", Token: token})
+				again = append(again, quorum.LeaseRequest{Key: "key", Token: token})
 			}
 			if _, err := t.a.Release(t.Context(), again); err != nil {
 				t.Fatal(err)
@@ -251,7 +250,7 @@ func handsOver(t nodeTest) {
 		w.wantNamed(t, named...)
 	}
 	t.wantHeld("key", "three", "", quorum.MaxTTL)
-	t.wantVote(t.b, quorum.MaxTTL, heir("four", "heir"), false) // it is three's now, whoever asks
+	t.wantVote(t.b, quorum.MaxTTL, heir("four", "heir"), false) // it is three's now, for any requester
 	t.handOver("one", "heir", 0)
 	t.handOver("three", "", 1)
 	if w != nil {
@@ -263,7 +262,7 @@ func handsOver(t nodeTest) {
 // and granted to it, as three; then it frees nothing.
 func (t nodeTest) keptForHeir() error {
 	t.Helper()
-	for _, other := range []quorum.Ask{{Key: "key", Token: "two"}, {Key: "key", Token: "two", Waiter: "first", Waited: time.Hour}, heir("two", "other"), heir("one", "")} {
+	for _, other := range []quorum.LeaseRequest{{Key: "key", Token: "two"}, {Key: "key", Token: "two", Waiter: "first", Waited: time.Hour}, heir("two", "other"), heir("one", "")} {
 		if got := t.vote(t.b, quorum.MaxTTL, other); got.Yes[0] || got.Holders[0].Token != "" {
 			return fmt.Errorf("the vote for %+v is %t, the holder %+v; want no, and no token: it is kept for the heir", other, got.Yes[0], got.Holders[0])
 		}
@@ -282,19 +281,19 @@ func handsOverForAWhile(t nodeTest) {
 	t.take("one")
 	t.handOver("one", "heir", 1)
 	t.pass(quorum.HandOver)
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	t.wantVote(t.a, quorum.MaxTTL, heir("three", "heir"), false)
 
-	// Who is named and does not want the key any more says so.
+	// A named waiter that does not want the key any more releases it.
 	t.handOver("two", "heir", 1)
-	decline := quorum.Ask{Key: "key", Token: "heir", Waiter: "heir"}
-	if n, err := t.a.Release(t.Context(), []quorum.Ask{decline}); err != nil || n != 0 {
+	decline := quorum.LeaseRequest{Key: "key", Token: "heir", Waiter: "heir"}
+	if n, err := t.a.Release(t.Context(), []quorum.LeaseRequest{decline}); err != nil || n != 0 {
 		t.Errorf("release by the heir of what it never had: %d, %v; want 0", n, err)
 	}
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "four"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "four"}, true)
 }
 
-// Who does not want to be listed is not told of the key, which goes to anybody.
+// An unlisted waiter is not notified of the key, which any other may get.
 func waitsUnlisted(t nodeTest) {
 	t.mustMark(sale)
 	w := t.watch(t.a, "key", "polls", "listed")
@@ -302,7 +301,7 @@ func waitsUnlisted(t nodeTest) {
 	t.await("polls", -1)
 	t.await("polls", -time.Hour)
 	t.give("one")
-	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	if w == nil {
 		return
 	}
@@ -315,19 +314,19 @@ func waitsUnlisted(t nodeTest) {
 func reportsNoWaiters(t nodeTest) {
 	t.mustMark(sale)
 	t.take("one")
-	wantNoWaiters := func(ask quorum.Ask, want bool) (knows bool) {
+	wantNoWaiters := func(request quorum.LeaseRequest, want bool) (knows bool) {
 		t.Helper()
-		ask.Key, ask.Token = "key", "one"
-		got := t.vote(t.a, quorum.MaxTTL, ask)
+		request.Key, request.Token = "key", "one"
+		got := t.vote(t.a, quorum.MaxTTL, request)
 		if got.NoWaiters == nil {
 			return false
 		}
 		if len(got.NoWaiters) != 1 || !got.Yes[0] || got.NoWaiters[0] != want {
-			t.Errorf("the reply to %+v is %+v; want it granted, and no waiters: %t", ask, got, want)
+			t.Errorf("the reply to %+v is %+v; want it granted, and no waiters: %t", request, got, want)
 		}
 		return true
 	}
-	query := quorum.Ask{Renew: true, QueryWaiters: true}
+	query := quorum.LeaseRequest{Renew: true, QueryWaiters: true}
 	if !wantNoWaiters(query, true) {
 		return
 	}
@@ -335,13 +334,13 @@ func reportsNoWaiters(t nodeTest) {
 	wantNoWaiters(query, true)
 	t.await("waits", 0)
 	wantNoWaiters(query, false)
-	wantNoWaiters(quorum.Ask{Renew: true}, false)
-	if _, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: "waits", Waiter: "waits"}}); err != nil {
+	wantNoWaiters(quorum.LeaseRequest{Renew: true}, false)
+	if _, err := t.b.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: "waits", Waiter: "waits"}}); err != nil {
 		t.Fatal(err)
 	}
 	wantNoWaiters(query, true)
-	wantNoWaiters(quorum.Ask{Renew: true}, false) // it was not queried
-	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, QueryWaiters: true}); got.Yes[0] || got.NoWaiters[0] {
+	wantNoWaiters(quorum.LeaseRequest{Renew: true}, false) // it was not queried
+	if got := t.vote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two", Renew: true, QueryWaiters: true}); got.Yes[0] || got.NoWaiters[0] {
 		t.Errorf("the reply to a renewal without a lease is %+v", got)
 	}
 }

@@ -83,7 +83,7 @@ func ballotOf(c quorum.Call) string {
 		return "announce"
 	case c.Vote == nil:
 		return "release"
-	case slices.ContainsFunc(c.Vote.Asks, func(a quorum.Ask) bool { return !a.Renew }):
+	case slices.ContainsFunc(c.Vote.Requests, func(a quorum.LeaseRequest) bool { return !a.Renew }):
 		return "vote"
 	}
 	return "renew"

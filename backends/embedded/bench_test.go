@@ -116,7 +116,7 @@ func BenchmarkVote(b *testing.B) {
 			}
 			ballot := quorum.Ballot{Marker: "marker", TTL: quorum.MaxTTL}
 			for i := range shards {
-				ballot.Asks = append(ballot.Asks, quorum.Ask{Key: fmt.Sprintf("salectl:0123456789abcdef:shard:%d", i), Token: "0123456789abcdef", Note: "127.0.0.1:8080 17"})
+				ballot.Requests = append(ballot.Requests, quorum.LeaseRequest{Key: fmt.Sprintf("salectl:0123456789abcdef:shard:%d", i), Token: "0123456789abcdef", Note: "127.0.0.1:8080 17"})
 			}
 			for b.Loop() {
 				if count, err := node.Vote(b.Context(), ballot); err != nil || !count.Yes[0] {

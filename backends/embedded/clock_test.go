@@ -31,8 +31,8 @@ func (m *machine) restart(off time.Duration) {
 	m.boot, m.ago, m.wall = m.boot+"'", time.Minute, m.wall.Add(off+time.Minute)
 }
 
-// TestNodeBelievesTheClock holds the node's time, as it is told and as leases are
-// granted by it, against a host's clock that is set.
+// TestNodeBelievesTheClock compares the node's time, as reported and as used for leases, with a
+// host's clock that is set.
 func TestNodeBelievesTheClock(t *testing.T) {
 	const hour = time.Hour
 	for name, test := range map[string]struct {
@@ -63,7 +63,7 @@ func TestNodeBelievesTheClock(t *testing.T) {
 			defer node.Close()
 			vote := func() time.Time {
 				t.Helper()
-				count, err := node.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "key", Token: "one"}}})
+				count, err := node.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "key", Token: "one"}}})
 				if err != nil {
 					t.Fatal(err)
 				}

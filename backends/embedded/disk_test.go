@@ -12,8 +12,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// wantRefused checks that an error is of a kind and tells which path it is
-// about.
+// wantRefused checks that an error is of a kind and names the path.
 func wantRefused(t *testing.T, err, want error, path string) {
 	t.Helper()
 	if !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
@@ -83,7 +82,7 @@ func TestDiskFull(t *testing.T) {
 		wantRefused(t, c.append(t.Context(), entryOf(0)), ErrFull, path)
 		mustRemove(t, ballast)
 
-		// Full in the middle; the same handle goes on when there is room.
+		// Full in the middle; the same handle continues when space is free.
 		mustWrite(t, ballast, make([]byte, 1<<20))
 		wantRefused(t, fillUp(t, c), ErrFull, path)
 		if c.next == 0 {

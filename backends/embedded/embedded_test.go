@@ -61,7 +61,7 @@ func TestReadingCreatesNothing(t *testing.T) {
 	if found, err := node.List(ctx, ""); found != nil || err != nil {
 		t.Errorf("list: %+v, %v", found, err)
 	}
-	if freed, err := node.Release(ctx, []quorum.Ask{{Key: "key", Token: "one"}}); freed != 0 || err != nil {
+	if freed, err := node.Release(ctx, []quorum.LeaseRequest{{Key: "key", Token: "one"}}); freed != 0 || err != nil {
 		t.Errorf("release: %d, %v", freed, err)
 	}
 	if err := node.Forget(ctx, "marker"); err != nil {

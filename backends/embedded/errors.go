@@ -18,7 +18,7 @@ var (
 	ErrDamaged    = errors.New("the file is damaged; restore a copy of the whole folder, or move it away and start a new run of the sale")
 	ErrForeign    = errors.New("the file is not a store of salectl; name another folder under embedded.dir")
 	ErrVersion    = errors.New("the file was written by another version of salectl; use that version")
-	ErrBusy       = errors.New("another process keeps the file locked; look for a stopped or hanging one")
+	ErrBusy       = errors.New("another process keeps the file locked; find a stopped or hanging one")
 	ErrClosed     = errors.New("the store is closed")
 )
 

@@ -18,7 +18,7 @@ const appendFor = "SALECTL_TEST_APPEND_FOR"
 const killedLogs = 3
 
 // TestKilled kills a process in the middle of its appends, again and again,
-// and looks for everything that it had been told was stored.
+// and checks that every acknowledged append is stored.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv(appendFor); dir != "" {
 		appendUntilKilled(t, dir)
@@ -104,7 +104,7 @@ func (a *appender) acknowledge() error {
 	var log int
 	var slot uint64
 	if _, err := fmt.Sscanf(line, "acknowledged %d %d\n", &log, &slot); err != nil {
-		return fmt.Errorf("the child says %q", line)
+		return fmt.Errorf("the child wrote %q", line)
 	}
 	a.next[log] = slot + 1
 	return nil
@@ -118,7 +118,7 @@ func (a *appender) mustAcknowledge(t *testing.T) {
 	}
 }
 
-// end kills the child and reads what it still said.
+// end kills the child and reads the rest of its output.
 func (a *appender) end() {
 	a.Process.Kill()
 	for a.acknowledge() == nil {

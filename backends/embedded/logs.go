@@ -72,7 +72,7 @@ func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, 
 	case len(head)+len(entry) > maxEntry:
 		return fmt.Errorf("%s, slot %d: %d bytes: %w, which takes %d", log, slot, len(head)+len(entry), ledger.ErrTooLarge, maxEntry)
 	case len(head) == 0:
-		return fmt.Errorf("%s, slot %d: an empty head would say that there is no log", log, slot)
+		return fmt.Errorf("%s, slot %d: an empty head would mean that there is no log", log, slot)
 	case slot > math.MaxInt64:
 		return fmt.Errorf("%s: slot %d is beyond what the store can number", log, slot)
 	}

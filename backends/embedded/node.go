@@ -163,9 +163,9 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 }
 
 // Release implements quorum.Node.
-func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+func (n *Node) Release(ctx context.Context, requests []quorum.LeaseRequest) (int, error) {
 	return write(ctx, n, false, func(conn *sqlite.Conn, now int64) (freed int, answer, failed error) {
-		freed, failed = release(conn, asks, now)
+		freed, failed = release(conn, requests, now)
 		return freed, nil, failed
 	})
 }

@@ -11,7 +11,7 @@ import (
 func TestVoteNeedsATTL(t *testing.T) {
 	node := mustOpenNode(t, t.TempDir(), time.Now)
 	for _, ttl := range []time.Duration{0, -time.Second, quorum.MaxTTL + 1} {
-		_, err := node.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: ttl, Asks: []quorum.Ask{{Key: "key", Token: "one"}}})
+		_, err := node.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: ttl, Requests: []quorum.LeaseRequest{{Key: "key", Token: "one"}}})
 		if err == nil {
 			t.Errorf("a ballot with a ttl of %v was taken", ttl)
 		}
@@ -29,7 +29,7 @@ func TestWallClockSetBack(t *testing.T) {
 	}
 	vote := func(marker, token string) quorum.BallotReply {
 		t.Helper()
-		count, err := node.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "key", Token: token}}})
+		count, err := node.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "key", Token: token}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +56,8 @@ func TestWallClockSetBack(t *testing.T) {
 	}
 }
 
-// Two processes that look at a node before it is there foretell two run ids;
-// who writes second is told so.
+// Two processes that read a node before it exists predict two run ids; the second writer gets
+// an error.
 func TestTwoFirstWriters(t *testing.T) {
 	dir := t.TempDir()
 	a, b := mustOpenNode(t, dir, time.Now), mustOpenNode(t, dir, time.Now)

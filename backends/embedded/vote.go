@@ -12,8 +12,8 @@ import (
 // vote answers a ballot at a time of the node.
 func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.BallotReply, error) {
 	count := quorum.BallotReply{
-		Yes:     make([]bool, len(b.Asks)),
-		Holders: make([]quorum.Holding, len(b.Asks)),
+		Yes:     make([]bool, len(b.Requests)),
+		Holders: make([]quorum.Holding, len(b.Requests)),
 		Time:    time.UnixMicro(now),
 	}
 	if err := tidy(conn, now); err != nil {
@@ -26,18 +26,18 @@ func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.BallotReply, er
 	if now < from {
 		count.Abstained, count.VotesFrom = true, time.UnixMicro(from)
 	}
-	for i, ask := range b.Asks {
-		holder, held, err := holderOf(conn, ask.Key, now)
+	for i, request := range b.Requests {
+		holder, held, err := holderOf(conn, request.Key, now)
 		if err != nil {
 			return quorum.BallotReply{}, err
 		}
-		mine := held && (holder.Token == ask.Token || keptFor(holder, ask))
-		if count.Abstained || held && !mine || !held && ask.Renew {
+		mine := held && (holder.Token == request.Token || keptFor(holder, request))
+		if count.Abstained || held && !mine || !held && request.Renew {
 			count.Holders[i] = holder
 			continue
 		}
 		err = execute(conn, "REPLACE INTO leases (key, token, note, expires) VALUES (?, ?, ?, ?)",
-			ask.Key, ask.Token, ask.Note, now+b.TTL.Microseconds())
+			request.Key, request.Token, request.Note, now+b.TTL.Microseconds())
 		if err != nil {
 			return quorum.BallotReply{}, err
 		}
@@ -77,29 +77,29 @@ func holding(stmt *sqlite.Stmt, now int64) quorum.Holding {
 	}
 }
 
-// keptFor reports whether a freed key is kept for the asker: by a lease with no token, and the
-// waiter's ID as note.
-func keptFor(holder quorum.Holding, ask quorum.Ask) bool {
-	return holder.Token == "" && ask.Waiter != "" && holder.Note == ask.Waiter
+// keptFor reports whether a freed key is kept for the waiter of a request: by a lease with no
+// token, and the waiter's ID as note.
+func keptFor(holder quorum.Holding, request quorum.LeaseRequest) bool {
+	return holder.Token == "" && request.Waiter != "" && holder.Note == request.Waiter
 }
 
-// release frees the leases that still have the tokens of asks. If a key is kept for a waiter
+// release frees the leases that still have the tokens of requests. If a key is kept for a waiter
 // that releases it, it becomes free.
-func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err error) {
-	for _, ask := range asks {
+func release(conn *sqlite.Conn, requests []quorum.LeaseRequest, now int64) (freed int, err error) {
+	for _, request := range requests {
 		err := execute(conn, "DELETE FROM leases WHERE key = ?1 AND token = ?2 AND (?3 = '' OR note = ?3) AND expires > ?4",
-			ask.Key, ask.Token, ask.Note, now)
+			request.Key, request.Token, request.Note, now)
 		if err != nil {
 			return 0, err
 		}
-		gone := conn.Changes()
-		freed += gone
+		deleted := conn.Changes()
+		freed += deleted
 		switch {
-		case gone > 0 && ask.Next != "":
+		case deleted > 0 && request.Next != "":
 			err = execute(conn, "INSERT INTO leases (key, token, note, expires) VALUES (?, '', ?, ?)",
-				ask.Key, ask.Next, now+quorum.HandOver.Microseconds())
-		case gone == 0 && ask.Waiter != "":
-			err = execute(conn, "DELETE FROM leases WHERE key = ? AND token = '' AND note = ?", ask.Key, ask.Waiter)
+				request.Key, request.Next, now+quorum.HandOver.Microseconds())
+		case deleted == 0 && request.Waiter != "":
+			err = execute(conn, "DELETE FROM leases WHERE key = ? AND token = '' AND note = ?", request.Key, request.Waiter)
 		}
 		if err != nil {
 			return 0, err

@@ -99,7 +99,7 @@ func headOfEntry(slot uint64, entry []byte) []byte {
 	return ledger.Head{Slot: slot, Hash: sha256.Sum256(entry)}.Encode()
 }
 
-// drive makes the calls that the protocol wants made until there is news.
+// drive makes the calls of the protocol until it has an event.
 func (a *appender) drive(ctx context.Context, do ledger.Do) (ledger.Event, error) {
 	for do.Event == ledger.Nothing {
 		if ctx.Err() != nil {
@@ -180,8 +180,8 @@ func (c *crowd) await(t *testing.T, what string, more int64, count func(*appende
 	return time.Since(begin)
 }
 
-// check stops all and looks for what they were told is stored, on a handle that
-// has seen nothing of what went on.
+// check stops all appenders, and checks on a new handle that every acknowledged append is
+// stored.
 func (c *crowd) check(t *testing.T, fresh ledger.Logs) {
 	t.Helper()
 	c.stop()

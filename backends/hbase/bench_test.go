@@ -153,7 +153,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkHeads asks for the heads of 1,024 logs, one of each three there.
+// BenchmarkHeads reads the heads of 1,024 logs, of which one in three exists.
 func BenchmarkHeads(b *testing.B) {
 	logs := mustOpen(b)
 	prefix := newPrefix()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// conn is a connection to a server that may freeze. It fails when the server owes an answer and
-// has sent nothing for patience, or has accepted no bytes for patience. A connection without
+// conn is a connection to a server that may freeze. It fails when answers are pending and the
+// server has sent nothing for patience, or when it has accepted no bytes for patience. A connection without
 // pending calls may stay silent for ever.
 //
 // It sets the deadlines itself and ignores the caller's: gohbase extends the read deadline with
@@ -31,7 +31,7 @@ type conn struct {
 	// mu guards the fields below and the read deadline.
 	mu      sync.Mutex
 	silent  int // number of requests to come that get no answer
-	owed    int // number of pending answers
+	pending int // number of pending answers
 	prefix  [4]byte
 	have    int // bytes read of prefix
 	missing int // bytes left of the current frame
@@ -47,7 +47,7 @@ func newConn(c net.Conn, patience time.Duration, silent int, closed func(lost er
 func (c *conn) Write(request []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if err := c.owe(); err != nil {
+	if err := c.addPending(); err != nil {
 		return 0, err
 	}
 	if err := c.Conn.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
@@ -58,16 +58,16 @@ func (c *conn) Write(request []byte) (int, error) {
 	return n, err
 }
 
-// owe counts a request. Write calls it before sending, since the answer may arrive before Write
+// addPending counts a request. Write calls it before sending, since the answer may arrive before Write
 // returns.
-func (c *conn) owe() error {
+func (c *conn) addPending() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.silent > 0 {
 		c.silent--
 		return nil
 	}
-	if c.owed++; c.owed > 1 {
+	if c.pending++; c.pending > 1 {
 		return nil
 	}
 	return c.Conn.SetReadDeadline(time.Now().Add(c.patience))
@@ -92,8 +92,8 @@ func (c *conn) note(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed == nil && c.owed > 0 {
-		c.failed = fmt.Errorf("%d calls without an answer: %w", c.owed, err)
+	if c.failed == nil && c.pending > 0 {
+		c.failed = fmt.Errorf("%d calls without an answer: %w", c.pending, err)
 	}
 }
 
@@ -113,10 +113,10 @@ func (c *conn) countFrames(b []byte) error {
 		n := min(c.missing, len(b))
 		c.missing, b = c.missing-n, b[n:]
 		if c.missing == 0 {
-			c.owed--
+			c.pending--
 		}
 	}
-	if c.owed > 0 {
+	if c.pending > 0 {
 		return c.Conn.SetReadDeadline(time.Now().Add(c.patience))
 	}
 	return c.Conn.SetReadDeadline(time.Time{})

@@ -41,8 +41,8 @@ func newTrial(t *testing.T, silent int) *trial {
 	return tr
 }
 
-// hear makes the server take requests without a word.
-func (tr *trial) hear() { go io.Copy(io.Discard, tr.server) }
+// discard makes the server take requests without a word.
+func (tr *trial) discard() { go io.Copy(io.Discard, tr.server) }
 
 // open fails the test if the conn has ended.
 func (tr *trial) open(t *testing.T) {
@@ -72,7 +72,7 @@ func (tr *trial) endsAfter(t *testing.T, what time.Duration) {
 func TestConnEndsThoughRequestsKeepComing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, 0)
-		tr.hear()
+		tr.discard()
 		var sending sync.WaitGroup
 		sending.Go(func() {
 			for range 100 {
@@ -92,7 +92,7 @@ func TestConnEndsThoughRequestsKeepComing(t *testing.T) {
 func TestConnMayBeIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, 1)
-		tr.hear()
+		tr.discard()
 		tr.Write([]byte("a greeting, which gets no answer"))
 		time.Sleep(time.Hour)
 		tr.open(t)
@@ -120,7 +120,7 @@ func TestConnCountsAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := newTrial(t, 0)
-				tr.hear()
+				tr.discard()
 				tr.Write([]byte("request"))
 				tr.Write([]byte("request"))
 				for _, b := range answers {
@@ -147,7 +147,7 @@ func split(b []byte, size int) (pieces [][]byte) {
 func TestConnGivesNewPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, 0)
-		tr.hear()
+		tr.discard()
 		tr.Write([]byte("request"))
 		tr.Write([]byte("request"))
 		for _, b := range split(frame(100), 10) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tsuna/gohbase/region"
 )
 
-// faultKind says how a call failed, and so what the next call can expect.
+// faultKind is how a call failed, and so what the next call can expect.
 type faultKind int
 
 const (

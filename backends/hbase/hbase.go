@@ -7,8 +7,8 @@
 //
 // Every call is sent once and bounded by its context, whatever the state of the servers.
 // Idempotent calls are repeated where that may help; an append never is. Its outcome may be
-// unknown, and it may be stored long after its error: only reading the log's slot tells, which
-// package ledger does.
+// unknown, and it may be stored long after its error. Package ledger determines the outcome by
+// reading the log's slot.
 package hbase
 
 import (

@@ -43,7 +43,7 @@ func TestListOverLargeRows(t *testing.T) {
 	fill(t, logs, want[1], 1, 10)
 	disableTable(t, logs) // which moves all to files
 	begun := new(pb.EnableTableResponse)
-	mustAskMaster(t, logs, "EnableTable", &pb.EnableTableRequest{TableName: tableName(logs.table)}, begun)
+	mustCallMaster(t, logs, "EnableTable", &pb.EnableTableRequest{TableName: tableName(logs.table)}, begun)
 	mustFinish(t, logs, begun.GetProcId())
 	if got, err := logs.List(within(t, wait.Limit), "3"); err != nil || !slices.Equal(got, want) {
 		t.Errorf("listed is %q, %v; want %q", got, err, want)

@@ -62,7 +62,7 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 	case slot > maxSlot:
 		return false, errors.New("HBase cannot number that slot")
 	case len(head) == 0:
-		return false, errors.New("an empty head would say that there is no log")
+		return false, errors.New("an empty head would mean that there is no log")
 	}
 	if named, ok := ledger.HeadSlot(head); !ok || named != slot {
 		return false, fmt.Errorf("the head %.80q does not name the slot, by which the next append is judged", head)
@@ -88,7 +88,7 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 	}
 	response := answer.(*pb.MutateResponse)
 	if response.Processed == nil {
-		return false, errors.New("the answer does not say whether it was stored")
+		return false, errors.New("the answer does not report whether it was stored")
 	}
 	return response.GetProcessed(), nil
 }

@@ -75,7 +75,7 @@ func TestEveryRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// A client that is not ours sees what the design says, and nothing else.
+// Another client reads the cells that the design describes, and nothing else.
 func TestCells(t *testing.T) {
 	logs, log := mustOpen(t), newPrefix()+"7"
 	fill(t, logs, log, 3, 5)
@@ -198,8 +198,8 @@ func TestReadIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// Nothing is asked of any server before there is a call, and a call says what
-// it could not reach.
+// No server is contacted before the first call, and the error of a call names the
+// unreachable server.
 func TestServersAway(t *testing.T) {
 	nobody, err := services.FreeAddress()
 	if err != nil {
@@ -212,7 +212,7 @@ func TestServersAway(t *testing.T) {
 			t.Errorf("%s: %v, want one line with the table and %s", name, err, nobody)
 		}
 		if errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrNoTable) || errors.Is(err, ledger.ErrTableUnfit) {
-			t.Errorf("%s: %v, which says more than is known", name, err)
+			t.Errorf("%s: %v, which claims more than is known", name, err)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestZookeeperRoot(t *testing.T) {
 
 // One host of the quorum that answers is enough, whatever is wrong with others.
 func TestQuorumWithHostsAway(t *testing.T) {
-	frozen, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	frozen, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func newPrefix() string {
 	return fmt.Sprintf("%02x/test%d/", n*53%256, n)
 }
 
-// store is a part of a table that looks like a store of its own.
+// store is a part of a table that acts as a separate store.
 type store struct {
 	ledger.Logs
 	prefix string

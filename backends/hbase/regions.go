@@ -38,7 +38,7 @@ type regions struct {
 	table     []byte
 	servers   *servers
 	zookeeper *zookeeper
-	asking    singleflight.Group // by row
+	lookups   singleflight.Group // by row
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -54,9 +54,9 @@ func (r *regions) find(ctx context.Context, row []byte) (*place, error) {
 	if p != nil {
 		return p, nil
 	}
-	p, err := share(ctx, r.servers, &r.asking, string(row), func() (*place, error) { return r.lookup(row) })
+	p, err := share(ctx, r.servers, &r.lookups, string(row), func() (*place, error) { return r.lookup(row) })
 	if err != nil && errors.Is(err, ctx.Err()) {
-		return nil, fmt.Errorf("asking hbase:meta for the region: %w", err)
+		return nil, fmt.Errorf("querying hbase:meta for the region: %w", err)
 	}
 	return p, err
 }
@@ -106,7 +106,7 @@ func (r *regions) lookup(row []byte) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := r.askMeta(ctx, scan)
+	answer, err := r.callMeta(ctx, scan)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func (r *regions) lookup(row []byte) (*place, error) {
 
 var metaTable = []byte("hbase:meta")
 
-// askMeta sends a call to the server of hbase:meta.
-func (r *regions) askMeta(ctx context.Context, call hrpc.Call) (proto.Message, error) {
+// callMeta sends a call to the server of hbase:meta.
+func (r *regions) callMeta(ctx context.Context, call hrpc.Call) (proto.Message, error) {
 	r.mu.Lock()
 	meta := r.meta
 	r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *regions) callPlace(ctx context.Context, p *place, call hrpc.Call) (prot
 	if err == nil {
 		call.SetRegion(p.RegionInfo)
 		var answer proto.Message
-		if answer, err = r.servers.ask(ctx, srv, call); err == nil {
+		if answer, err = r.servers.call(ctx, srv, call); err == nil {
 			return answer, nil
 		}
 	}

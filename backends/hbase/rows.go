@@ -59,13 +59,13 @@ func (l *Logs) someRows(ctx context.Context, rows []string, some []int, of func(
 		call.SetRegion(p.RegionInfo)
 		byServer[p.addr] = append(byServer[p.addr], &rowCall{index: i, place: p, call: call})
 	}
-	var asking sync.WaitGroup
+	var running sync.WaitGroup
 	for addr, calls := range byServer {
 		for chunk := range slices.Chunk(calls, rowsAtOnce) {
-			asking.Go(func() { l.askRows(ctx, addr, chunk, take) })
+			running.Go(func() { l.callRows(ctx, addr, chunk, take) })
 		}
 	}
-	asking.Wait()
+	running.Wait()
 	for _, calls := range byServer {
 		for _, c := range calls {
 			if c.err != nil {
@@ -77,8 +77,8 @@ func (l *Logs) someRows(ctx context.Context, rows []string, some []int, of func(
 	return rest, err
 }
 
-// askRows sends calls to one server in one batch.
-func (l *Logs) askRows(ctx context.Context, addr string, calls []*rowCall, take func(int, proto.Message)) {
+// callRows sends calls to one server in one batch.
+func (l *Logs) callRows(ctx context.Context, addr string, calls []*rowCall, take func(int, proto.Message)) {
 	srv, err := l.servers.get(ctx, endpoint{addr, region.RegionClient})
 	if err != nil {
 		for _, c := range calls {

@@ -35,8 +35,8 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // servers keeps one connection to each server in use. Of gohbase it uses only the protocol of a
 // connection. gohbase's client above that repeats calls whose outcome is unknown, waits up to
-// half a minute between attempts to reconnect, cannot be closed while it looks for a server
-// that is unreachable, and has no option to change this. Here a call is sent once or fails. The
+// half a minute between attempts to reconnect, cannot be closed while it searches an
+// unreachable server, and has no option to change this. Here a call is sent once or fails. The
 // next call looks up its region again if the server may be the wrong one.
 type servers struct {
 	dial   dialer
@@ -65,7 +65,7 @@ type endpoint struct {
 type server struct {
 	endpoint
 	client hrpc.RegionClient
-	gone   bool // guarded by mu of servers
+	closed bool // guarded by mu of servers
 }
 
 // get returns a connection to a server, which it makes if needed.
@@ -117,7 +117,7 @@ func (s *servers) connect(to endpoint) (*server, error) {
 	switch {
 	case s.conns == nil: // close has closed the connection
 		return nil, errClosed
-	case srv.gone:
+	case srv.closed:
 		return nil, &fault{kind: lost, server: to.addr, what: "it closed the connection at once"}
 	}
 	s.open[to] = srv
@@ -153,7 +153,7 @@ func (s *servers) wrap(ctx context.Context, dial dialer, network, addr string, p
 // drop removes a server whose connection is closed.
 func (s *servers) drop(srv *server, lost error) {
 	s.mu.Lock()
-	srv.gone = true
+	srv.closed = true
 	if s.open[srv.endpoint] == srv {
 		delete(s.open, srv.endpoint)
 	}
@@ -181,9 +181,9 @@ func (s *servers) close() {
 	}
 }
 
-// ask sends a call once and waits for the answer, until ctx ends. The call must have been made
+// call sends a call once and waits for the answer, until ctx ends. The call must have been made
 // with ctx.
-func (s *servers) ask(ctx context.Context, srv *server, call hrpc.Call) (proto.Message, error) {
+func (s *servers) call(ctx context.Context, srv *server, call hrpc.Call) (proto.Message, error) {
 	// QueueRPC blocks while the server accepts no bytes.
 	s.start(func() { srv.client.QueueRPC(call) })
 	return s.await(ctx, srv, call)

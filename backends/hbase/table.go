@@ -56,7 +56,7 @@ func (l *Logs) check(ctx context.Context) error {
 // described queries the master for the schema of the table.
 func (l *Logs) described(ctx context.Context) (*pb.TableSchema, error) {
 	found := new(pb.GetTableDescriptorsResponse)
-	err := l.askMaster(ctx, "GetTableDescriptors", &pb.GetTableDescriptorsRequest{
+	err := l.callMaster(ctx, "GetTableDescriptors", &pb.GetTableDescriptorsRequest{
 		TableNames: []*pb.TableName{tableName(l.table)},
 	}, found)
 	switch {
@@ -97,7 +97,7 @@ func (l *Logs) CreateTable(ctx context.Context) error {
 // create makes the master create the table, and waits until it has.
 func (l *Logs) create(ctx context.Context) error {
 	begun := new(pb.CreateTableResponse)
-	err := l.askMaster(ctx, "CreateTable", &pb.CreateTableRequest{TableSchema: schema(l.table), SplitKeys: splits()}, begun)
+	err := l.callMaster(ctx, "CreateTable", &pb.CreateTableRequest{TableSchema: schema(l.table), SplitKeys: splits()}, begun)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (l *Logs) create(ctx context.Context) error {
 func (l *Logs) finish(ctx context.Context, procedure uint64) error {
 	for {
 		state := new(pb.GetProcedureResultResponse)
-		err := l.askMaster(ctx, "getProcedureResult", &pb.GetProcedureResultRequest{ProcId: &procedure}, state)
+		err := l.callMaster(ctx, "getProcedureResult", &pb.GetProcedureResultRequest{ProcId: &procedure}, state)
 		switch {
 		case err != nil:
 			return err
@@ -184,7 +184,7 @@ func (l *Logs) state(ctx context.Context) (pb.Table_State, error) {
 	err := l.again(ctx, func() error {
 		get, err := hrpc.NewGet(ctx, metaTable, l.regions.table, hrpc.Families(map[string][]string{"table": {"state"}}))
 		if err == nil {
-			answer, err = l.regions.askMeta(ctx, get)
+			answer, err = l.regions.callMeta(ctx, get)
 		}
 		return err
 	})
@@ -202,10 +202,10 @@ func (l *Logs) state(ctx context.Context) (pb.Table_State, error) {
 	return found.GetState(), nil
 }
 
-// askMaster calls the active master, and repeats the call while the master is busy.
-func (l *Logs) askMaster(ctx context.Context, name string, request, response proto.Message) error {
+// callMaster calls the active master, and repeats the call while the master is busy.
+func (l *Logs) callMaster(ctx context.Context, name string, request, response proto.Message) error {
 	for {
-		answer, err := l.askMasterOnce(ctx, name, request, response)
+		answer, err := l.callMasterOnce(ctx, name, request, response)
 		if err == nil {
 			proto.Merge(response, answer)
 			return nil
@@ -216,7 +216,7 @@ func (l *Logs) askMaster(ctx context.Context, name string, request, response pro
 	}
 }
 
-func (l *Logs) askMasterOnce(ctx context.Context, name string, request, response proto.Message) (proto.Message, error) {
+func (l *Logs) callMasterOnce(ctx context.Context, name string, request, response proto.Message) (proto.Message, error) {
 	addr, err := l.regions.zookeeper.find(ctx, zk.Master)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (l *Logs) askMasterOnce(ctx context.Context, name string, request, response
 	if err != nil {
 		return nil, err
 	}
-	return l.servers.ask(ctx, master, &masterCall{
+	return l.servers.call(ctx, master, &masterCall{
 		ctx: ctx, name: name, request: request, response: response, results: make(chan hrpc.RPCResult, 1),
 	})
 }

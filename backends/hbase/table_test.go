@@ -14,10 +14,10 @@ import (
 	"salectl/internal/wait"
 )
 
-// mustAskMaster does what we never do: it makes tables that do not fit.
-func mustAskMaster(t *testing.T, logs *Logs, name string, request, response proto.Message) {
+// mustCallMaster does what we never do: it makes tables that do not fit.
+func mustCallMaster(t *testing.T, logs *Logs, name string, request, response proto.Message) {
 	t.Helper()
-	err := logs.call(name, func() error { return logs.askMaster(within(t, wait.Limit), name, request, response) })
+	err := logs.call(name, func() error { return logs.callMaster(within(t, wait.Limit), name, request, response) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestUnfitTables(t *testing.T) {
 			logs := mustOpen(t, table(name))
 			s := schema(name)
 			test.change(s)
-			mustAskMaster(t, logs, "CreateTable", &pb.CreateTableRequest{TableSchema: s}, new(pb.CreateTableResponse))
+			mustCallMaster(t, logs, "CreateTable", &pb.CreateTableRequest{TableSchema: s}, new(pb.CreateTableResponse))
 			// To create it is no error: it is there. What it is like is another
 			// question.
 			if err := createTable(t.Context(), logs); err != nil {
@@ -132,7 +132,7 @@ func TestNamespaces(t *testing.T) {
 	if err := logs.CheckTable(within(t, wait.Limit)); !errors.Is(err, ledger.ErrNoTable) {
 		t.Errorf("without its namespace: %v", err)
 	}
-	mustAskMaster(t, logs, "CreateNamespace", &pb.CreateNamespaceRequest{
+	mustCallMaster(t, logs, "CreateNamespace", &pb.CreateNamespaceRequest{
 		NamespaceDescriptor: &pb.NamespaceDescriptor{Name: []byte(namespace)},
 	}, new(pb.CreateNamespaceResponse))
 	if err := createTable(t.Context(), logs); err != nil { // the namespace takes its time
@@ -154,7 +154,7 @@ func TestNamespaces(t *testing.T) {
 func disableTable(t *testing.T, logs *Logs) {
 	t.Helper()
 	begun := new(pb.DisableTableResponse)
-	mustAskMaster(t, logs, "DisableTable", &pb.DisableTableRequest{TableName: tableName(logs.table)}, begun)
+	mustCallMaster(t, logs, "DisableTable", &pb.DisableTableRequest{TableName: tableName(logs.table)}, begun)
 	mustFinish(t, logs, begun.GetProcId())
 }
 
@@ -162,7 +162,7 @@ func dropTable(t *testing.T, logs *Logs) {
 	t.Helper()
 	disableTable(t, logs)
 	begun := new(pb.DeleteTableResponse)
-	mustAskMaster(t, logs, "DeleteTable", &pb.DeleteTableRequest{TableName: tableName(logs.table)}, begun)
+	mustCallMaster(t, logs, "DeleteTable", &pb.DeleteTableRequest{TableName: tableName(logs.table)}, begun)
 	mustFinish(t, logs, begun.GetProcId())
 }
 

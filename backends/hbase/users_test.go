@@ -160,7 +160,7 @@ func BenchmarkUsers(b *testing.B) {
 	b.ReportMetric(float64(len(ids)*b.N)/b.Elapsed().Seconds(), "users/s")
 }
 
-// A table or a family that is not there is told apart from servers that do not answer.
+// A missing table or family is distinguished from servers that do not answer.
 func TestCheckRows(t *testing.T) {
 	h := mustStandalone(t)
 	mustOpen(t)

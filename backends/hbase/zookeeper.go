@@ -23,22 +23,22 @@ type zookeeper struct {
 	root    string
 	servers *servers
 	logger  *slog.Logger
-	asking  singleflight.Group // by resource
+	lookups singleflight.Group // by resource
 }
 
 // find returns the address of a server.
 func (z *zookeeper) find(ctx context.Context, what zk.ResourceName) (string, error) {
-	addr, err := share(ctx, z.servers, &z.asking, string(what), func() (string, error) { return z.ask(what) })
+	addr, err := share(ctx, z.servers, &z.lookups, string(what), func() (string, error) { return z.query(what) })
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return "", fmt.Errorf("waiting for ZooKeeper: %w", err)
 	}
 	return addr, err
 }
 
-// ask queries all hosts and returns the first answer. The library accepts the whole quorum, but
+// query queries all hosts and returns the first answer. The library accepts the whole quorum, but
 // stays with the first host that accepts its connection, even a frozen one, and tries no host
 // if one name cannot be resolved.
-func (z *zookeeper) ask(what zk.ResourceName) (string, error) {
+func (z *zookeeper) query(what zk.ResourceName) (string, error) {
 	type answer struct {
 		addr string
 		err  error
@@ -46,7 +46,7 @@ func (z *zookeeper) ask(what zk.ResourceName) (string, error) {
 	answers := make(chan answer, len(z.hosts))
 	for _, host := range z.hosts {
 		z.servers.start(func() {
-			addr, err := z.askHost(host, what)
+			addr, err := z.queryHost(host, what)
 			answers <- answer{addr, err}
 		})
 	}
@@ -65,9 +65,9 @@ func (z *zookeeper) ask(what zk.ResourceName) (string, error) {
 	return "", errors.New(strings.Join(errs, "; "))
 }
 
-// askHost queries one host. The library panics if the data in ZooKeeper is too short, and the
+// queryHost queries one host. The library panics if the data in ZooKeeper is too short, and the
 // data may be anything.
-func (z *zookeeper) askHost(host string, what zk.ResourceName) (addr string, err error) {
+func (z *zookeeper) queryHost(host string, what zk.ResourceName) (addr string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("ZooKeeper %s has something under %s that is not HBase's: %v", host, what, p)

@@ -82,12 +82,12 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 			func(t *testing.T) *ledger.World {
 				w := ledger.BusyWorld(t)
 				w.End()
-				w.Say(w.Roots())
+				w.AppendSale(w.Roots())
 				return w
 			},
 			audit.Report{Stock: 30, Sold: 14, Available: 16, Users: 8, Slots: 39, Outcomes: ledger.Outcomes{Confirmed: 8, Cancelled: 2}},
 		},
-		"said twice": {
+		"stated twice": {
 			func(t *testing.T) *ledger.World {
 				w := ledger.NewWorld(t)
 				d := w.Draft(1)
@@ -145,7 +145,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				w := &ledger.World{T: t, Logs: &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)}, Sale: ledger.NewSale(spec.SaleLog("test"))}
 				p := ledger.PlannedOf(1, pb.Phase_OPEN)
 				p.Shards = append(p.Shards, &pb.ShardChange{})
-				w.Say(ledger.PlanOp(p))
+				w.AppendSale(ledger.PlanOp(p))
 				return w
 			},
 			audit.Report{},
@@ -266,7 +266,7 @@ var damages = map[string]struct {
 		func(w *ledger.World) {
 			p := ledger.PlannedOf(3, pb.Phase_OPEN)
 			p.Shards = append(p.Shards, &pb.ShardChange{})
-			w.Say(ledger.PlanOp(p))
+			w.AppendSale(ledger.PlanOp(p))
 			d := w.Draft(2)
 			if err := d.Generation(&pb.Generation{Number: 3, Settings: ledger.OpenSettings(1000)}); err != nil {
 				w.T.Fatal(err)
@@ -279,8 +279,8 @@ var damages = map[string]struct {
 		func(w *ledger.World) {
 			p := ledger.PlannedOf(3, pb.Phase_OPEN)
 			p.Shards = append(p.Shards, &pb.ShardChange{})
-			w.Say(ledger.PlanOp(p))
-			w.Say(ledger.AppliedOp(3))
+			w.AppendSale(ledger.PlanOp(p))
+			w.AppendSale(ledger.AppliedOp(3))
 		},
 		[]string{"shard 0 has 2 generations, 3 were applied"}, audit.Report{},
 	},
@@ -289,7 +289,7 @@ var damages = map[string]struct {
 			w.Next = 1
 			p := &pb.Planned{Generation: 3, Uid: ledger.TestUID, Run: 1, Settings: ledger.PhaseSettings(pb.Phase_OPEN)}
 			p.Shards = []*pb.ShardChange{{}, {Add: []*pb.Range{{First: 1, Count: 2}}}, {}}
-			w.Say(ledger.PlanOp(p))
+			w.AppendSale(ledger.PlanOp(p))
 			w.Plant(1, &pb.Op{Op: &pb.Op_Generation{Generation: w.Sale.ShardGeneration(3, 1)}})
 		},
 		[]string{"generation 3 adds units twice", "units [1-2] are in two places"}, audit.Report{Oversold: 2},
@@ -369,13 +369,13 @@ var damages = map[string]struct {
 			w.End()
 			op := w.Roots()
 			op.GetSealed().Roots[1][0] ^= 1
-			w.Say(op)
+			w.AppendSale(op)
 		},
 		[]string{"the log of shard 1 does not end in the slot with which the sale was sealed"}, audit.Report{},
 	},
 }
 
-// One transfer that is wrong hides no other, in whatever order they are looked at.
+// One transfer that is wrong hides no other, in whatever order they are checked.
 func TestAuditFindsAllTransfers(t *testing.T) {
 	w := ledger.NewWorld(t)
 	w.Move(1, 7, 1, 1)
@@ -395,9 +395,9 @@ func TestAuditFindsAllTransfers(t *testing.T) {
 	}
 }
 
-// A sale that is destroyed is said to be, and a log that breaks off in the middle
+// A destroyed sale is reported as such, and a log that breaks off in the middle
 // is not taken for a short one.
-func TestAuditSaysWhatItCannotRead(t *testing.T) {
+func TestAuditReportsUnreadableParts(t *testing.T) {
 	w := ledger.NewWorld(t)
 	w.TimesCommit(1, 2*ledger.ReadAtOnce)
 	synctest.Test(t, func(t *testing.T) {
@@ -405,8 +405,8 @@ func TestAuditSaysWhatItCannotRead(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	w.Say(ledger.SealedOfOp(3))
-	w.Say(ledger.DestroyedOp())
+	w.AppendSale(ledger.SealedOfOp(3))
+	w.AppendSale(ledger.DestroyedOp())
 	if _, err := audit.Run(t.Context(), w.Logs, "test", ledger.NewState, nil); err == nil || !strings.Contains(err.Error(), "is destroyed") {
 		t.Errorf("got %v", err)
 	}
@@ -575,15 +575,15 @@ func TestAuditCannotRead(t *testing.T) {
 		},
 		"a destroyed sale": {
 			func(w *ledger.World) ledger.Logs {
-				w.Say(ledger.SealedOfOp(3))
-				w.Say(ledger.DestroyedOp())
+				w.AppendSale(ledger.SealedOfOp(3))
+				w.AppendSale(ledger.DestroyedOp())
 				return w.Logs
 			}, ledger.ErrGone,
 		},
 		"a sale being deleted": {
 			func(w *ledger.World) ledger.Logs {
 				w.End()
-				w.Say(w.Roots())
+				w.AppendSale(w.Roots())
 				delete(w.Logs.Logs, w.Shards[0].Log())
 				return w.Logs
 			}, ledger.ErrGone,
@@ -595,7 +595,7 @@ func TestAuditCannotRead(t *testing.T) {
 					if reads++; reads == 3 {
 						w.Logs.Before = nil
 						w.End()
-						w.Say(w.Roots())
+						w.AppendSale(w.Roots())
 						for _, s := range w.Shards {
 							delete(w.Logs.Logs, s.Log())
 						}
@@ -607,8 +607,8 @@ func TestAuditCannotRead(t *testing.T) {
 		"a sale destroyed meanwhile": {
 			func(w *ledger.World) ledger.Logs {
 				w.Meanwhile(func() {
-					w.Say(ledger.SealedOfOp(3))
-					w.Say(ledger.DestroyedOp())
+					w.AppendSale(ledger.SealedOfOp(3))
+					w.AppendSale(ledger.DestroyedOp())
 				})
 				return w.Logs
 			}, ledger.ErrGone,
@@ -616,11 +616,11 @@ func TestAuditCannotRead(t *testing.T) {
 		"a sale begun anew meanwhile": {
 			func(w *ledger.World) ledger.Logs {
 				w.Meanwhile(func() {
-					w.Say(ledger.SealedOfOp(3))
-					w.Say(ledger.DestroyedOp())
+					w.AppendSale(ledger.SealedOfOp(3))
+					w.AppendSale(ledger.DestroyedOp())
 					p := ledger.PlannedOf(1, pb.Phase_OPEN)
 					p.Run, p.Uid = 2, "another"
-					w.Say(ledger.PlanOp(p))
+					w.AppendSale(ledger.PlanOp(p))
 				})
 				return w.Logs
 			}, ledger.ErrGone,
@@ -657,7 +657,7 @@ func TestAuditCannotRead(t *testing.T) {
 	}
 }
 
-// Who looks on sees the cut that the audit has read, also what the reducer did not take.
+// An observer gets the cut that the audit has read, also what the reducer did not take.
 func TestAuditShows(t *testing.T) {
 	w := ledger.BusyWorld(t)
 	w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 1))

@@ -8,7 +8,7 @@ import (
 	"salectl/backends/ledger"
 )
 
-// An audit of a ledger that was written by a clock which was ahead says so, and finds
+// An audit of a ledger that was written with a clock ahead reports it, and finds
 // nothing wrong.
 func TestAuditWarnsOfAClock(t *testing.T) {
 	w := ledger.NewWorld(t)

@@ -26,7 +26,7 @@ func mustAuditExport(t testing.TB, file []byte) *audit.Report {
 	return a
 }
 
-// TestAuditOfExport says of an export what an audit says of the ledger that it is of.
+// TestAuditOfExport checks that the audits of an export and of its ledger agree.
 func TestAuditOfExport(t *testing.T) {
 	for name, w := range map[string]*ledger.World{
 		"busy": func() *ledger.World { w, _ := exported(t); return w }(),
@@ -55,7 +55,7 @@ func TestAuditOfExport(t *testing.T) {
 			t.Errorf("%s: %q", name, a.Problems)
 		}
 		if name == "red packet, open" {
-			live.Packets = nil // what nobody has yet cannot be told without the seed
+			live.Packets = nil // packets not granted yet are unknown without the seed
 		}
 		is, _ := json.Marshal(a)
 		want, _ := json.Marshal(live)
@@ -139,7 +139,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 	}
 }
 
-// alteration is of an export, and part of what the audit is to say of it.
+// alteration is an altered export, and a part of the problem that the audit must report.
 type alteration struct{ file, from, to, want string }
 
 // wantFound audits exports with an alteration each.
@@ -148,7 +148,7 @@ func wantFound(t *testing.T, all []alteration) {
 	for _, c := range all {
 		altered := strings.Replace(c.file, c.from, c.to, 1)
 		if altered == c.file {
-			t.Fatalf("the export does not say %s", c.from)
+			t.Fatalf("the export does not contain %s", c.from)
 		}
 		if a := mustAuditExport(t, []byte(altered)); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
 			t.Errorf("%s: %q\nwant %s", c.to, a.Problems, c.want)
@@ -176,8 +176,8 @@ func TestAuditOfExportOfPackets(t *testing.T) {
 	})
 }
 
-// TestAuditOfExportWithoutItsPackets finds that the header does not tell of the red packet that the
-// sale's log declares, where somebody has written that log anew without the seed.
+// TestAuditOfExportWithoutItsPackets finds that the header lacks the red packet that the
+// sale's log declares, if the log was rewritten without the seed.
 func TestAuditOfExportWithoutItsPackets(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
 	w.Taken(1)
@@ -190,9 +190,9 @@ func TestAuditOfExportWithoutItsPackets(t *testing.T) {
 	}
 	first.Hash, header.Packets, header.SaleLog.Root = nil, nil, sha256.Sum256(first.Commit)
 	lines[0], lines[last] = string(lineOf(header)), string(lineOf(first))
-	said := mustAuditExport(t, []byte(strings.Join(lines, ""))).Problems
-	if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, `line 1: the header has no packets.currency`) }) {
-		t.Errorf("%q", said)
+	problems := mustAuditExport(t, []byte(strings.Join(lines, ""))).Problems
+	if !slices.ContainsFunc(problems, func(s string) bool { return strings.HasPrefix(s, `line 1: the header has no packets.currency`) }) {
+		t.Errorf("%q", problems)
 	}
 }
 
@@ -208,9 +208,9 @@ func TestAuditOfExportOfOtherPacketsLater(t *testing.T) {
 		}
 		w.Commit(i, d)
 	}
-	said := mustAuditExport(t, mustExport(t, w)).Problems
-	if !slices.Equal(said, []string{"generation 2 declares another red packet than was dealt"}) {
-		t.Errorf("%q", said)
+	problems := mustAuditExport(t, mustExport(t, w)).Problems
+	if !slices.Equal(problems, []string{"generation 2 declares another red packet than was dealt"}) {
+		t.Errorf("%q", problems)
 	}
 }
 
@@ -301,22 +301,22 @@ func TestAuditOfShortenedExport(t *testing.T) {
 		if err := (export.Sale{Name: "test", Log: c.w.Sale, Shards: shards, Logs: c.w.Logs}).Write(t.Context(), &file); err != nil {
 			t.Fatal(err)
 		}
-		if said := mustAuditExport(t, file.Bytes()).Problems; !slices.Equal(said, c.want) && len(said)+len(c.want) > 0 {
-			t.Errorf("%s: %q, want %q", name, said, c.want)
+		if problems := mustAuditExport(t, file.Bytes()).Problems; !slices.Equal(problems, c.want) && len(problems)+len(c.want) > 0 {
+			t.Errorf("%s: %q, want %q", name, problems, c.want)
 		}
 	}
 }
 
-// TestAuditOfUnreadableCommits says how many claims it could not judge, and not that they are
+// TestAuditOfUnreadableCommits reports how many claims could not be judged, and not that they are
 // in no commit.
 func TestAuditOfUnreadableCommits(t *testing.T) {
 	w := ledger.NewWorld(t)
 	w.Sell(1, 0, 0, 1)
 	lines := exportLines(mustExport(t, w))
 	first := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":0,"slot":1,`) })
-	said := strings.Join(mustAuditExport(t, []byte(strings.Join(slices.Delete(lines, first, first+1), ""))).Problems, "\n")
-	if !strings.Contains(said, "4 claims could not be verified") || strings.Contains(said, "in no commit") {
-		t.Error(said)
+	problems := strings.Join(mustAuditExport(t, []byte(strings.Join(slices.Delete(lines, first, first+1), ""))).Problems, "\n")
+	if !strings.Contains(problems, "4 claims could not be verified") || strings.Contains(problems, "in no commit") {
+		t.Error(problems)
 	}
 }
 
@@ -330,8 +330,8 @@ func TestAuditOfExportOfPacketsAmidTheFirstApply(t *testing.T) {
 	if err := w.Shards[0].Fold(w.Logs.Logs[w.Shards[0].Log()].Entries[0]); err != nil {
 		t.Fatal(err)
 	}
-	if said := mustAuditExport(t, mustExport(t, w)).Problems; len(said) > 0 {
-		t.Errorf("%q", said)
+	if problems := mustAuditExport(t, mustExport(t, w)).Problems; len(problems) > 0 {
+		t.Errorf("%q", problems)
 	}
 }
 
@@ -341,8 +341,8 @@ func TestAuditOfExportOfPacketsAmidATransfer(t *testing.T) {
 	for steps := 1; steps <= 3; steps++ {
 		w := ledger.PacketsWorld(t, nil)
 		w.Move(0, 1, 2, steps)
-		if said := mustAuditExport(t, mustExport(t, w)).Problems; len(said) > 0 {
-			t.Errorf("after %d steps: %q", steps, said)
+		if problems := mustAuditExport(t, mustExport(t, w)).Problems; len(problems) > 0 {
+			t.Errorf("after %d steps: %q", steps, problems)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // TestAuditOfAnyHeader alters each value of the header of an export, alone, and in the same way the last
-// line of each log. An audit finds it, or the value is one that it says it cannot prove.
+// line of each log. An audit finds it, or reports the value as one that it cannot prove.
 func TestAuditOfAnyHeader(t *testing.T) {
 	drawWorld := func() *ledger.DrawWorld {
 		w := ledger.NewDrawWorld(t, 3, nil, &spec.Beacon{Name: "drand quicknet", Round: "12345", Fallback: spec.FallbackNone})
@@ -41,8 +41,8 @@ func TestAuditOfAnyHeader(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		file     []byte
-		unproven string // values that the audit says it cannot prove
-		says     string // how it says that
+		unproven string // values that the audit reports as not proven
+		warning  string // text of that report
 	}{
 		"busy":            {mustExport(t, busy), `^$`, ""},
 		"units":           {[]byte(strings.Join(payloads, "")), `^$`, ""},
@@ -55,9 +55,9 @@ func TestAuditOfAnyHeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := exportLines(c.file)
-			a, said, err := export.Audit(bytes.NewReader(c.file), nil)
-			if err != nil || !a.OK || (len(said) > 1) != (c.says != "") || !strings.Contains(strings.Join(said, "\n"), c.says) {
-				t.Fatalf("%v, %+v, not proven: %q", err, a, said)
+			a, warnings, err := export.Audit(bytes.NewReader(c.file), nil)
+			if err != nil || !a.OK || (len(warnings) > 1) != (c.warning != "") || !strings.Contains(strings.Join(warnings, "\n"), c.warning) {
+				t.Fatalf("%v, %+v, not proven: %q", err, a, warnings)
 			}
 			unproven := regexp.MustCompile(c.unproven)
 			for i, line := range lines {
@@ -77,7 +77,7 @@ func TestAuditOfAnyHeader(t *testing.T) {
 	}
 }
 
-// logOf is the part of a commit's line that says of which log it is.
+// logOf is the part of a commit's line that names its log.
 func logOf(line string) string { return line[:strings.IndexByte(line, ',')] }
 
 func exportPayloads(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {

@@ -27,7 +27,7 @@ func TestExportOfLaterRun(t *testing.T) {
 		before := ledger.PlannedOf(1, pb.Phase_OPEN)
 		before.Uid = "fedcba9876543210"
 		for _, op := range []*pb.Op{ledger.PlanOp(before), ledger.SealedOp(), ledger.DestroyedOp()} {
-			w.Say(op)
+			w.AppendSale(op)
 		}
 	})
 	w.Sell(2, 0)
@@ -49,10 +49,10 @@ func TestExportOfLaterRun(t *testing.T) {
 	header.SaleLog = &ledger.LogPart{Slots: 1, Root: sha256.Sum256(earlier)}
 	forged := append(slices.Clone(lines[:last-2]), string(lineOf(export.Commit{Log: "sale", Commit: earlier})))
 	forged[0] = string(lineOf(header))
-	if said := mustAuditExport(t, []byte(strings.Join(forged, ""))).Problems; !slices.ContainsFunc(said, func(s string) bool {
+	if problems := mustAuditExport(t, []byte(strings.Join(forged, ""))).Problems; !slices.ContainsFunc(problems, func(s string) bool {
 		return strings.Contains(s, `the log "sale" is of run "fedcba9876543210"`)
 	}) {
-		t.Errorf("with the log of the run before: %q", said)
+		t.Errorf("with the log of the run before: %q", problems)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestExportHasWhatShardsTook(t *testing.T) {
 		if p != nil {
 			p.Shards = []*pb.ShardChange{{}, {}, {}}
 		}
-		w.Say(op)
+		w.AppendSale(op)
 		if !bytes.Equal(mustExport(t, w), before) {
 			t.Errorf("after %v it is another export", op)
 		}
@@ -97,7 +97,7 @@ func TestAuditOfExportAgainstPlans(t *testing.T) {
 			"shard 0 took a generation 3 that differs from the planned one"}},
 	} {
 		w := ledger.NewWorld(t)
-		w.Say(ledger.PlanOp(&pb.Planned{Generation: 2, Uid: ledger.TestUID, Run: 1, Settings: ledger.OpenSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
+		w.AppendSale(ledger.PlanOp(&pb.Planned{Generation: 2, Uid: ledger.TestUID, Run: 1, Settings: ledger.OpenSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
 		for number := uint64(2); number <= c.op.GetNumber(); number++ {
 			op := c.op
 			if number < op.GetNumber() {
@@ -109,16 +109,16 @@ func TestAuditOfExportAgainstPlans(t *testing.T) {
 			}
 			w.Commit(0, d)
 		}
-		said := mustAuditExport(t, mustExport(t, w)).Problems
+		problems := mustAuditExport(t, mustExport(t, w)).Problems
 		for _, want := range c.want {
-			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, want) }) {
-				t.Errorf("%s: %q\nwant %s", name, said, want)
+			if !slices.ContainsFunc(problems, func(s string) bool { return strings.Contains(s, want) }) {
+				t.Errorf("%s: %q\nwant %s", name, problems, want)
 			}
 		}
 	}
 }
 
-// TestSealedBeforeApplied finds a shard that ended before a generation that is said to be on
+// TestSealedBeforeApplied finds a shard that ended before a generation that was applied on
 // every shard.
 func TestSealedBeforeApplied(t *testing.T) {
 	w := ledger.NewWorld(t)
@@ -128,8 +128,8 @@ func TestSealedBeforeApplied(t *testing.T) {
 	}
 }
 
-// TestNoSeedInExportOfOpenPackets looks for the seed in all that an export has while packets may
-// still be given, and for each hash that is told in its place.
+// TestNoSeedInExportOfOpenPackets searches the seed in all that an export has while packets may
+// still be given, and each hash that is published in its place.
 func TestNoSeedInExportOfOpenPackets(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
 	w.Taken(3)
@@ -257,7 +257,7 @@ func TestExportWithoutItsUnits(t *testing.T) {
 	}
 }
 
-// TestAuditOfExportOfSecretsWithoutKey says what it cannot prove, and refuses keys that open
+// TestAuditOfExportOfSecretsWithoutKey reports what it cannot prove, and refuses keys that open
 // nothing.
 func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 	key := mustKey(t, 1)

@@ -36,7 +36,7 @@ func TestAuditOfPackets(t *testing.T) {
 	}
 }
 
-// TestAuditOfPacketsToCome looks while an apply has reached one of three shards:
+// TestAuditOfPacketsToCome audits while an apply has reached one of three shards:
 // what the others are to get is left.
 func TestAuditOfPacketsToCome(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
@@ -45,7 +45,7 @@ func TestAuditOfPacketsToCome(t *testing.T) {
 	for i := range ledger.WorldShards {
 		half.Shards = append(half.Shards, ledger.NewState(spec.ShardLog(ledger.TestUID, i, ledger.WorldShards)))
 	}
-	half.Say(ledger.PlanOp(planned))
+	half.AppendSale(ledger.PlanOp(planned))
 	half.Begin(half.Shards[:1])
 	want := audit.Packets{Currency: "CNY", Total: "100.00", Granted: "0.00", Left: "100.00", Packets: 30}
 	if a := mustAudit(t, half.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
@@ -53,7 +53,7 @@ func TestAuditOfPacketsToCome(t *testing.T) {
 	}
 }
 
-// TestAuditOfBadPackets declares what cannot be, or what another deal says.
+// TestAuditOfBadPackets declares impossible packets, or those of another deal.
 func TestAuditOfBadPackets(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*pb.Planned, *spec.Sale)
@@ -77,7 +77,7 @@ func TestAuditOfBadPackets(t *testing.T) {
 		"no document later": {later: func(w *ledger.World) {
 			p := ledger.PlannedOf(2, pb.Phase_OPEN)
 			p.Shards, p.Spec = append(p.Shards, &pb.ShardChange{}), []byte("{")
-			w.Say(ledger.PlanOp(p))
+			w.AppendSale(ledger.PlanOp(p))
 		}, want: "what generation 2 declares cannot be read"},
 		"a stock beyond all lists": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = spec.MaxRedisStock + 1; s.RedPacket.Total = spec.MaxTotal },
 			want: "a red packet of 10000001 packets"},
@@ -93,7 +93,7 @@ func TestAuditOfBadPackets(t *testing.T) {
 			w.Seal()
 			op := w.Roots()
 			op.GetSealed().Refund = 1
-			w.Say(op)
+			w.AppendSale(op)
 		}, want: "the sale was sealed with a refund of 0.01, but "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAuditOfEqualPackets(t *testing.T) {
 	w.Seal()
 	op := w.Roots()
 	op.GetSealed().Refund = 24 * 5
-	w.Say(op)
+	w.AppendSale(op)
 	if a := mustAudit(t, w.Logs); !a.OK || a.Packets.Left != "1.20" {
 		t.Errorf("%+v, %+v", a, a.Packets)
 	}
@@ -150,7 +150,7 @@ func TestAuditOfPacketsToNowhere(t *testing.T) {
 	}
 }
 
-// TestExportOfPackets checks that an export says what each claim is worth, and
+// TestExportOfPackets checks that an export has the amount of each claim, and
 // can be checked without the sale's log.
 func TestExportOfPackets(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
@@ -187,14 +187,14 @@ func TestExportOfPackets(t *testing.T) {
 var testCommitment = ledger.Hash(sha256.Sum256([]byte("salectl red packet v1\n" + ledger.TestUID + "\nCNY\n100.00\n30\nrandom\n0.05\n" + string(ledger.TestSeed))))
 
 // TestSeedOfOpenPackets exports a red packet before and after its last packet can be given.
-// Only then is the seed told, and the commitment is to it.
+// Only then is the seed published, and it matches the commitment.
 func TestSeedOfOpenPackets(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
 	w.Taken(3)
 	if got := ledger.PacketsStatusOf(w.Sale); got == nil || got.Commitment != testCommitment {
 		t.Errorf("%+v, want the commitment %v", got, testCommitment)
 	}
-	told := func(when string, want []byte) {
+	wantSeed := func(when string, want []byte) {
 		t.Helper()
 		first, _, _ := bytes.Cut(mustExport(t, w), []byte("\n"))
 		var header export.Header
@@ -218,13 +218,13 @@ func TestSeedOfOpenPackets(t *testing.T) {
 			w.Commit(i, d)
 		}
 	}
-	told("open", nil)
+	wantSeed("open", nil)
 	become(pb.Phase_PAUSED, 0, 1, 2)
-	told("paused", nil)
+	wantSeed("paused", nil)
 	become(pb.Phase_CLOSED, 0, 1)
-	told("closed but for one shard", nil)
+	wantSeed("closed but for one shard", nil)
 	become(pb.Phase_CLOSED, 2)
-	told("closed", ledger.TestSeed)
+	wantSeed("closed", ledger.TestSeed)
 }
 
 // What is held for somebody is granted, and what was given back is not; it counts for
@@ -258,7 +258,7 @@ func TestExportOfHeldPackets(t *testing.T) {
 	}
 }
 
-// TestAlteredExportOfPackets alters what an export says of money.
+// TestAlteredExportOfPackets alters the amounts in an export.
 func TestAlteredExportOfPackets(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
 	w.Taken(3)
@@ -291,7 +291,7 @@ func TestAlteredExportOfPackets(t *testing.T) {
 	} {
 		altered := strings.Replace(file, c.from, c.to, 1)
 		if altered == file {
-			t.Fatalf("%s: the export does not say %s", c.name, c.from)
+			t.Fatalf("%s: the export does not contain %s", c.name, c.from)
 		}
 		if _, _, err := readExport([]byte(altered)); err == nil {
 			t.Errorf("%s was altered, and nobody noticed", c.name)
@@ -302,7 +302,7 @@ func TestAlteredExportOfPackets(t *testing.T) {
 }
 
 // TestExportOfUntakenPackets alters the number of packets where no claim's amount
-// tells of it.
+// reveals it.
 func TestExportOfUntakenPackets(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
 	w.Seal()

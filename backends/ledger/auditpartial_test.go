@@ -13,22 +13,22 @@ import (
 // Parts that no draft would give are refused by the reducer, and found by the audit's own
 // book.
 func TestPartsThatAreNone(t *testing.T) {
-	const told = "in a sale whose partial is "
+	const partial = "in a sale whose partial is "
 	for name, test := range map[string]struct {
-		settings *pb.Settings
-		asked    uint32
-		units    int // of 10
-		want     string
-		told     string
+		settings  *pb.Settings
+		requested uint32
+		units     int // of 10
+		want      string
+		problem   string
 	}{
-		"in a sale that gives none": {ledger.PhaseSettings(pb.Phase_OPEN), 4, 3, "gets all or nothing", "of 3 units of the 4 asked for, " + told + "false"},
-		"asked for as many":         {ledger.SomeSettings(), 3, 3, "a claim of 3 units that has asked for 3", "of 3 units of the 3 asked for, " + told + "true"},
-		"asked for fewer":           {ledger.SomeSettings(), 2, 3, "a claim of 3 units that has asked for 2", "of 3 units of the 2 asked for, " + told + "true"},
-		"more are there": {ledger.SomeSettings(), 3, 2, "a claim of 2 units that has asked for 3, of a user who has 0, where 10 are available",
-			told + "true, where 1 more could be given"},
-		"the limit":  {ledger.SomeSettings(), 4, 3, "", ""},
-		"all of it":  {ledger.SomeSettings(), 0, 2, "", ""},
-		"none asked": {ledger.PhaseSettings(pb.Phase_OPEN), 0, 2, "", ""},
+		"in a sale that gives none": {ledger.PhaseSettings(pb.Phase_OPEN), 4, 3, "gets all or nothing", "of 3 units of the 4 asked for, " + partial + "false"},
+		"requested as many":         {ledger.SomeSettings(), 3, 3, "a claim of 3 units that requested 3", "of 3 units of the 3 asked for, " + partial + "true"},
+		"requested fewer":           {ledger.SomeSettings(), 2, 3, "a claim of 3 units that requested 2", "of 3 units of the 2 asked for, " + partial + "true"},
+		"more are there": {ledger.SomeSettings(), 3, 2, "a claim of 2 units that requested 3, of a user who has 0, where 10 are available",
+			partial + "true, where 1 more could be given"},
+		"the limit":      {ledger.SomeSettings(), 4, 3, "", ""},
+		"all of it":      {ledger.SomeSettings(), 0, 2, "", ""},
+		"none requested": {ledger.PhaseSettings(pb.Phase_OPEN), 0, 2, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			part := func(user string, first int64) *pb.Op {
@@ -37,7 +37,7 @@ func TestPartsThatAreNone(t *testing.T) {
 					units = append(units, first+int64(i))
 				}
 				op := ledger.ClaimOp(user, "k", units...)
-				op.GetClaim().Requested = test.asked
+				op.GetClaim().Requested = test.requested
 				return op
 			}
 			s := ledger.BegunState(t)
@@ -49,14 +49,14 @@ func TestPartsThatAreNone(t *testing.T) {
 			w := ledger.WorldOf(t, test.settings)
 			w.Plant(0, part(w.Buyer(0), 1))
 			a := mustAudit(t, w.Logs)
-			if problems := strings.Join(a.Problems, "\n"); test.told != "" && !strings.Contains(problems, test.told) || test.told == "" && strings.Contains(problems, told) {
+			if problems := strings.Join(a.Problems, "\n"); test.problem != "" && !strings.Contains(problems, test.problem) || test.problem == "" && strings.Contains(problems, partial) {
 				t.Errorf("%q", a.Problems)
 			}
 		})
 	}
 }
 
-// What was asked for is in the export, for those alone who were given less; memory that a
+// The requested quantity is in the export only for users who were given less; memory that a
 // draft uses again has nothing of it.
 func TestExportOfParts(t *testing.T) {
 	w := ledger.WorldOf(t, ledger.SomeSettings())
@@ -69,7 +69,7 @@ func TestExportOfParts(t *testing.T) {
 	for i, want := range []int64{5, 0} {
 		c := w.Shards[0].Claim(i)
 		if line := claimLines(t, w)[i]; c.Requested != want || line.Requested != want {
-			t.Errorf("claim %d has asked for %d, exported %d, want %d", i, c.Requested, line.Requested, want)
+			t.Errorf("claim %d requested %d, exported %d, want %d", i, c.Requested, line.Requested, want)
 		}
 	}
 	w.End()
@@ -83,7 +83,7 @@ func TestExportOfParts(t *testing.T) {
 }
 
 // An expired part that is paid late is sold with as many units as it had, and its request
-// still is one for what it had asked.
+// still is one for the requested quantity.
 func TestResaleOfAPart(t *testing.T) {
 	settings := ledger.HeldSettings()
 	settings = proto.CloneOf(settings)

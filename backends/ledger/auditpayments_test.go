@@ -10,7 +10,7 @@ import (
 )
 
 // A payment buys one claim. Where it has bought several, on whatever shards, audits of the ledger
-// and of an export say so until the others are refunded; and where it is owed back beside.
+// and of an export report it until the others are refunded, and also a refund that is due.
 func TestAuditOfSharedPayments(t *testing.T) {
 	w := ledger.WorldOf(t, ledger.HeldSettings())
 	settle := func(shard int, do func(d *ledger.Draft, claim func(int) ledger.Claim)) {

@@ -66,9 +66,9 @@ func TestRulings(t *testing.T) {
 // the audit's own book.
 func TestRulingsThatAreNone(t *testing.T) {
 	for name, test := range map[string]struct {
-		rules      string
-		attributes string
-		want, told string
+		rules         string
+		attributes    string
+		want, problem string
 	}{
 		"no attributes":       {ledger.GoldRules, "", "a claim with 0 bytes of attributes, by the settings it has 16", "a claim with 0 bytes of attributes in a sale whose rule set is 6767"},
 		"too few":             {ledger.GoldRules, "123", "a claim with 3 bytes of attributes, by the settings it has 16", "a claim with 3 bytes of attributes in"},
@@ -88,7 +88,7 @@ func TestRulingsThatAreNone(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}
-			if test.told == "" {
+			if test.problem == "" {
 				if err := ledger.BegunState(t).Draft(ledger.TestOwner, 0).Generation(op.GetGeneration()); err == nil {
 					t.Error("drafted")
 				}
@@ -98,7 +98,7 @@ func TestRulingsThatAreNone(t *testing.T) {
 			c = proto.CloneOf(c)
 			c.GetClaim().User, c.GetClaim().Units = w.Buyer(0), []int64{5}
 			w.Plant(0, c)
-			if a := mustAudit(t, w.Logs); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), test.told) {
+			if a := mustAudit(t, w.Logs); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), test.problem) {
 				t.Errorf("%v", a.Problems)
 			}
 		})

@@ -226,7 +226,7 @@ func BenchmarkRecall(b *testing.B) {
 	}
 	users, keys := names('u', stock), names('k', stock)
 	strangers := names('x', stock)
-	for name, ask := range map[string]func(i int){
+	for name, query := range map[string]func(i int){
 		"same":     func(i int) { s.Find(users[i], keys[i]) },
 		"limit":    func(i int) { s.Recall(users[i], "another", 1, 0, Demand{}) },
 		"stranger": func(i int) { s.Recall(strangers[i], keys[i], 1, 0, Demand{}) },
@@ -234,7 +234,7 @@ func BenchmarkRecall(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				ask(i * 7919 % stock)
+				query(i * 7919 % stock)
 			}
 		})
 	}

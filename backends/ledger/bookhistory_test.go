@@ -56,7 +56,7 @@ func TestAuditOfARefundedSale(t *testing.T) {
 	}
 }
 
-// What an audit must say of a settlement that was never to be.
+// The problems that an audit must report of an impermissible settlement.
 func TestAuditFindsFalseHistories(t *testing.T) {
 	of := func(claim int, how pb.Settle_How, change func(*pb.Settle)) func(*ledger.World) *pb.Op {
 		return func(w *ledger.World) *pb.Op {
@@ -117,7 +117,7 @@ func TestAuditFindsFalseHistories(t *testing.T) {
 	}
 }
 
-// What the reducer keeps of deals otherwise than the book is told.
+// An audit reports claims of the reducer that differ from the book.
 func TestAuditFindsTheReducersHistories(t *testing.T) {
 	w := ledger.HistoriesWorld(t)
 	for name, test := range map[string]struct {
@@ -146,7 +146,7 @@ func TestAuditFindsTheReducersHistories(t *testing.T) {
 	}
 }
 
-// miscount is a reducer that counts outcomes or keeps claim 1 otherwise than its commits say.
+// miscount is a reducer that counts outcomes or stores claim 1 with a difference from its commits.
 type miscount struct {
 	audit.Reducer
 	counts func(*ledger.Totals)

@@ -11,7 +11,7 @@ import (
 )
 
 // booked returns the account of a sale of one shard that has some commits, which are stored
-// whatever the reducer says.
+// even if the reducer rejects them.
 func booked(t *testing.T, commits []*pb.Commit) *audit.Recount {
 	t.Helper()
 	r, _ := audit.NewRecount("test", "0123456789abcdef", 1, ledger.NewState)
@@ -42,7 +42,7 @@ func TestBookSettles(t *testing.T) {
 	}
 }
 
-// unbooked are refusals that are no matter of what adds up: a book has no say in them.
+// unbooked are refusals that do not concern the totals: a book does not check them.
 var unbooked = []string{"a resale by a stranger", "a resale of others for nothing", "a payment of many bytes", "a name of many bytes",
 	"a reason of many bytes", "a way of the future", "a grace without a hold"}
 

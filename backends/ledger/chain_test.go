@@ -33,7 +33,7 @@ func TestChainBreaks(t *testing.T) {
 	for name, test := range map[string]struct {
 		log     string
 		entries [][]byte
-		at      string // what the error must say; "" for none
+		at      string // part of the error; "" for none
 	}{
 		"whole":            {testLog, whole, ""},
 		"a slot is lost":   {testLog, [][]byte{whole[0], whole[2]}, "slot 1: does not follow"},

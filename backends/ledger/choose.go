@@ -17,7 +17,7 @@ import (
 const MaxRows = 10_000
 
 // Demand is what a claim requires beyond a quantity. If the settings do not permit choosing, a claim
-// with Units or Adjacent is NoChoice. Otherwise it gets all that it asks for or is Short, even if the
+// with Units or Adjacent is NoChoice. Otherwise it gets all requested units or is Short, even if the
 // settings are partial.
 type Demand struct {
 	Units    []int64 // chosen units, distinct and ascending, which replace the quantity; nil: any
@@ -27,7 +27,7 @@ type Demand struct {
 
 func (w Demand) chooses() bool { return w.Adjacent || w.Units != nil }
 
-// quantity returns the number of units asked for.
+// quantity returns the number of requested units.
 func (w Demand) quantity(n int64) int64 {
 	if w.Units != nil {
 		return int64(len(w.Units))

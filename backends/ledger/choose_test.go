@@ -78,12 +78,12 @@ func TestClaimUnits(t *testing.T) {
 				t.Errorf("somebody else gets decision %d", other.Kind)
 			}
 			if again := d.DecideClaim(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != ReplayHere {
-				t.Errorf("asked again: decision %d", again.Kind)
+				t.Errorf("at the second request: decision %d", again.Kind)
 			}
 			MustCommit(t, s, d)
 			d.Reset(0)
 			if again := d.DecideClaim(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != Replay || !slices.Equal(again.Claim.Units, c.units) {
-				t.Errorf("asked again later: %+v", again)
+				t.Errorf("at a later request: %+v", again)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// What a shard lacks of the units that are asked for is counted once.
+// A requested unit that a shard lacks is counted once.
 func TestMissing(t *testing.T) {
 	d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 3}).Draft(TestOwner, 0)
 	var u Units
@@ -194,7 +194,7 @@ func TestRowsThatAreNone(t *testing.T) {
 			s := NewState(testLog)
 			for who, err := range map[string]error{"draft": s.Draft(TestOwner, 0).Generation(op), "reducer": s.generation(op)} {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("the %s says %v, want %q", who, err, c.want)
+					t.Errorf("the error of the %s is %v, want %q", who, err, c.want)
 				}
 			}
 		})
@@ -203,7 +203,7 @@ func TestRowsThatAreNone(t *testing.T) {
 
 // A key is good for the units that were chosen with it, and for no others.
 func TestKeyOfOtherUnits(t *testing.T) {
-	type ask struct {
+	type demand struct {
 		units    []int64
 		adjacent int64
 		any      int64
@@ -212,26 +212,26 @@ func TestKeyOfOtherUnits(t *testing.T) {
 	some.Partial = true
 	for name, c := range map[string]struct {
 		settings *pb.Settings
-		first    ask
-		then     ask
+		first    demand
+		then     demand
 		again    bool
 	}{
-		"the same units":                 {seats(), ask{units: []int64{3, 7}}, ask{units: []int64{3, 7}}, true},
-		"other units":                    {seats(), ask{units: []int64{3, 7}}, ask{units: []int64{3, 8}}, false},
-		"the same, after any":            {seats(), ask{any: 2}, ask{units: []int64{2, 3}}, true},
-		"other units, after any":         {seats(), ask{any: 2}, ask{units: []int64{4, 5}}, false},
-		"other units, after adjacent":    {seats(), ask{adjacent: 2}, ask{units: []int64{4, 5}}, false},
-		"any, after units":               {seats(), ask{units: []int64{3, 7}}, ask{any: 2}, true},
-		"adjacent":                       {seats(), ask{adjacent: 3}, ask{adjacent: 3}, true},
-		"fewer adjacent":                 {seats(), ask{adjacent: 3}, ask{adjacent: 2}, false},
-		"adjacent, after units apart":    {seats(), ask{units: []int64{3, 7}}, ask{adjacent: 2}, false},
-		"adjacent, after units that are": {seats(), ask{units: []int64{3, 4}}, ask{adjacent: 2}, true},
-		"units, after a part":            {some, ask{any: 5}, ask{units: []int64{2, 3, 4, 6, 7}}, false},
-		"adjacent, after a part":         {some, ask{any: 5}, ask{adjacent: 5}, false},
+		"the same units":                 {seats(), demand{units: []int64{3, 7}}, demand{units: []int64{3, 7}}, true},
+		"other units":                    {seats(), demand{units: []int64{3, 7}}, demand{units: []int64{3, 8}}, false},
+		"the same, after any":            {seats(), demand{any: 2}, demand{units: []int64{2, 3}}, true},
+		"other units, after any":         {seats(), demand{any: 2}, demand{units: []int64{4, 5}}, false},
+		"other units, after adjacent":    {seats(), demand{adjacent: 2}, demand{units: []int64{4, 5}}, false},
+		"any, after units":               {seats(), demand{units: []int64{3, 7}}, demand{any: 2}, true},
+		"adjacent":                       {seats(), demand{adjacent: 3}, demand{adjacent: 3}, true},
+		"fewer adjacent":                 {seats(), demand{adjacent: 3}, demand{adjacent: 2}, false},
+		"adjacent, after units apart":    {seats(), demand{units: []int64{3, 7}}, demand{adjacent: 2}, false},
+		"adjacent, after units that are": {seats(), demand{units: []int64{3, 4}}, demand{adjacent: 2}, true},
+		"units, after a part":            {some, demand{any: 5}, demand{units: []int64{2, 3, 4, 6, 7}}, false},
+		"adjacent, after a part":         {some, demand{any: 5}, demand{adjacent: 5}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := seatsOf(t, c.settings, &pb.Range{First: 2, Count: 9})
-			draft := func(d *Draft, a ask) Decision {
+			draft := func(d *Draft, a demand) Decision {
 				switch {
 				case a.units != nil:
 					return d.DecideClaim(Ruling{}, "u", "k", 0, Demand{Units: a.units})
@@ -240,7 +240,7 @@ func TestKeyOfOtherUnits(t *testing.T) {
 				}
 				return d.DecideClaim(Ruling{}, "u", "k", a.any, Demand{Partial: true})
 			}
-			recall := func(a ask) (Decision, bool) {
+			recall := func(a demand) (Decision, bool) {
 				switch {
 				case a.units != nil:
 					return s.Recall("u", "k", 0, 0, Demand{Units: a.units})

@@ -33,7 +33,7 @@ type claims struct {
 	// Units of the few records whose units are not one run, or have numbers above 32 bits.
 	scattered map[uint32][]int64
 
-	// Quantities requested by the records that were granted fewer units.
+	// Requested quantities of the records that got fewer units.
 	requested map[uint32]uint32
 
 	// Original units of the records for which a late payment has bought other units.
@@ -83,7 +83,7 @@ type Claim struct {
 	User        string
 	Key         string
 	Units       []int64
-	Requested   int64 // quantity of the request, if fewer were granted; else 0
+	Requested       int64 // requested units, if fewer were given; else 0
 	State       ClaimState
 	TimeUs      int64 // time of its commit, or of the grab by its node's clock
 	HeldUntilUs int64 // deadline of its hold; 0: never held
@@ -255,10 +255,10 @@ func (c *claims) with(i uint32, due int) Claim {
 	return claim
 }
 
-// quantity returns the number of units that a claim asked for.
+// quantity returns the number of units that a claim requested.
 func (c *claims) quantity(i uint32) int64 {
-	if asked := c.requested[i]; asked != 0 {
-		return int64(asked)
+	if requested := c.requested[i]; requested != 0 {
+		return int64(requested)
 	}
 	return max(int64(c.records.At(i).count), 1) // an entry is for one
 }

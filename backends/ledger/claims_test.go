@@ -54,7 +54,7 @@ func TestClaimsAgainstModel(t *testing.T) {
 						})
 						model = append(model, m)
 					},
-					"look": func(t *rapid.T) {
+					"query": func(t *rapid.T) {
 						user, key := name.Draw(t, "user"), name.Draw(t, "key")
 						at := c.indexOf(user, key)
 						if want := find(user, key); int(at.claim)-1 != want {

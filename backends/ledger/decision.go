@@ -11,7 +11,7 @@ type Decision struct {
 	Claim *Claim
 	// Refusal is the reason, for NotNow.
 	Refusal Refusal
-	// Want is, for Short, the number of units that the claim may have: the quantity asked for or, where
+	// Want is, for Short, the number of units that the claim may have: the requested quantity or, where
 	// the settings have partial and the claim does not choose, what the user's limit leaves of it.
 	Want int64
 }

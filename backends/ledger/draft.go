@@ -112,7 +112,7 @@ func (m *claimMemory) newClaim() *claimOp {
 	return m.ops[m.used-1]
 }
 
-// unitSlice returns an empty slice with room for n units.
+// unitSlice returns an empty slice with capacity for n units.
 func (m *claimMemory) unitSlice(n int) []int64 {
 	at := len(m.units)
 	if cap(m.units)-at < n {
@@ -187,7 +187,7 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	if d.state.settings.GetDraw() {
 		return d.enter(r, user, key)
 	}
-	asked := quantity
+	requested := quantity
 	partial := d.state.settings.GetPartial() && !w.chooses()
 	if partial {
 		had, _ := d.state.users.sums(at)
@@ -208,15 +208,15 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	if r.Rules != "" {
 		size += 2 + AttributesLen
 	}
-	if quantity < asked {
+	if quantity < requested {
 		size += 6
 	}
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
 	c := d.beginClaim(size, r, user, key, quantity)
-	if quantity < asked {
-		c.Requested = uint32(asked)
+	if quantity < requested {
+		c.Requested = uint32(requested)
 	}
 	c.HeldUntilUs, c.GraceUs = until, grace
 	c.Units = d.after.take(d.memory.unitSlice(int(quantity)), quantity, chosen, w)

@@ -35,7 +35,7 @@ func TestDraftFills(t *testing.T) {
 		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
 	}
 	if v := s.Draft(TestOwner, 31).Claim("next", "k", 1); full == 0 || v.Kind != Granted {
-		t.Errorf("the next commit says %v to a claim after %d", v.Kind, full)
+		t.Errorf("the next commit decides %v for a claim after %d", v.Kind, full)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestDraftVerdicts(t *testing.T) {
 			}
 			recalled, known := s.Recall("u", "k", test.quantity, 30, Demand{})
 			if want := test.want != Granted && test.want != Short; known != want || known && recalled.Kind != v.Kind {
-				t.Errorf("recalled %d (%v), the draft says %d", recalled.Kind, known, v.Kind)
+				t.Errorf("recalled %d (%v), the draft has %d", recalled.Kind, known, v.Kind)
 			}
 			if s.refusal(s.commitTime(30)) != test.why {
 				t.Errorf("the refusal is %q", s.refusal(s.commitTime(30)))
@@ -185,7 +185,7 @@ func TestDraftThatIsFull(t *testing.T) {
 	}
 }
 
-// TestClockBehindTheLog asks by a clock that is behind the last commit: the next
+// TestClockBehindTheLog drafts with a clock that is behind the last commit: the next
 // commit's time is that of the log.
 func TestClockBehindTheLog(t *testing.T) {
 	s := NewState(testLog)
@@ -203,7 +203,7 @@ func TestClockBehindTheLog(t *testing.T) {
 	MustCommit(t, s, d)
 }
 
-// TestDraftLeavesState drafts one of everything while readers look at the
+// TestDraftLeavesState drafts one op of each kind while readers read the
 // state. The race detector watches.
 func TestDraftLeavesState(t *testing.T) {
 	s, _ := MustOpenShard(t, 100, 5)
@@ -288,7 +288,7 @@ func TestDraftOfNamedRemoval(t *testing.T) {
 	}
 }
 
-// What a buyer was told is secret no longer: no other is to get it.
+// A payload that its buyer has received is not secret any more: no other buyer gets it.
 func TestDraftRefundOfASecret(t *testing.T) {
 	s, _ := MustOpenShard(t, 10, 5)
 	settings := OpenSettings(5)
@@ -310,7 +310,7 @@ func TestDraftRefundOfASecret(t *testing.T) {
 		t.Errorf("%d units are available of %d", s.Available, s.Limit)
 	}
 	if err := s.settled(&pb.Commit{}, 0, &pb.Settle{How: pb.Settle_REFUND}); err == nil {
-		t.Error("the reducer makes a unit available that was told")
+		t.Error("the reducer makes a unit available whose payload was disclosed")
 	}
 }
 

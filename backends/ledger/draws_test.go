@@ -56,7 +56,7 @@ func TestEnter(t *testing.T) {
 		t.Errorf("settlement %d of a payment for an entry", v.Kind)
 	}
 	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleRefundDue || d.Ops() != 1 {
-		t.Errorf("said again it is settlement %d, of %d ops", v.Kind, d.Ops())
+		t.Errorf("repeated, it is settlement %d, of %d ops", v.Kind, d.Ops())
 	}
 	w.Commit(0, d)
 	w.Close()
@@ -205,7 +205,7 @@ func TestSaleRefusesOfADraw(t *testing.T) {
 				w.Close()
 			}
 			if test.steps > 1 {
-				w.Say(drawn(w, func(*pb.Drawn) {}))
+				w.AppendSale(drawn(w, func(*pb.Drawn) {}))
 			}
 			_, err := w.Sale.Entry([]byte("planner1"), w.TimeUs, test.op(w))
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

@@ -162,7 +162,7 @@ func TestExportTampered(t *testing.T) {
 	wantNoticed(t, w, "is cut", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), lines[len(lines)-1][:20]))
 }
 
-// TestExportTamperedCommits alters what the line of a commit says. None may pass, nor may
+// TestExportTamperedCommits alters the line of a commit. None may pass, nor may
 // a commit whose bytes are others than those that were folded.
 func TestExportTamperedCommits(t *testing.T) {
 	w, file := exported(t)
@@ -204,7 +204,7 @@ func TestExportTamperedAtEveryByte(t *testing.T) {
 }
 
 // TestAuditOfAnyExport leaves out, repeats and swaps the lines of exports of all kinds of sales, and
-// alters each third of their letters. Their audit notices all but what it says that it cannot prove.
+// alters each third of their letters. Their audit finds all but what it reports as not proven.
 func TestAuditOfAnyExport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it alters each third letter of many exports")
@@ -368,8 +368,8 @@ func (e *errorOnce) Read([]byte) (int, error) {
 	return 0, ledger.ErrBroken
 }
 
-// What was altered is told of, so that somebody may find it.
-func TestExportTellsWhatIsWrong(t *testing.T) {
+// The error names what was altered.
+func TestExportReportsErrors(t *testing.T) {
 	w, file := exported(t)
 	lines := strings.SplitAfter(string(file), "\n")
 	claims := w.Shards[0].Claims() + w.Shards[1].Claims() + w.Shards[2].Claims()
@@ -385,7 +385,7 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
-	// A disk that fails in the middle of a line says nothing of the line.
+	// A disk that fails in the middle of a line does not make the line wrong.
 	from := io.MultiReader(strings.NewReader(insert(lines[claims])[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(ledger.ErrBroken))
 	if err := exportOf(w).Check(t.Context(), from); !errors.Is(err, ledger.ErrBroken) {
 		t.Errorf("got %v", err)

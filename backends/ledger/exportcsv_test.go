@@ -34,7 +34,7 @@ func TestExportCSV(t *testing.T) {
 	}
 }
 
-// TestExportCSVAddsUp finds in the table of a red packet what the header of its export says was
+// TestExportCSVAddsUp finds in the table of a red packet the amount that the header of its export has as
 // granted, and of one user what a filter leaves.
 func TestExportCSVAddsUp(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
@@ -67,7 +67,7 @@ func TestExportCSVAddsUp(t *testing.T) {
 			}
 		}
 		if granted := header.Packets.Granted; c.rows == 9 && red.Format(sum) != granted {
-			t.Errorf("%s, the header says %s", red.Format(sum), granted)
+			t.Errorf("%s, the header has %s", red.Format(sum), granted)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"salectl/backends/ledger/export"
 )
 
-// TestExtract looks for claims of HistoriesWorld in all ways.
+// TestExtract searches claims of HistoriesWorld in all ways.
 func TestExtract(t *testing.T) {
 	w := ledger.HistoriesWorld(t)
 	first := w.Shards[1].Claim(0)

@@ -78,7 +78,7 @@ func TestStateRefusesGrabs(t *testing.T) {
 			last := len(test.commits) - 1
 			MustFold(t, s, test.commits[:last]...)
 			if _, err := FoldCommit(s, test.commits[last]); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want an error that says %q", err, test.want)
+				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestStateRefusesGrabs(t *testing.T) {
 	})
 }
 
-// A draft takes a grab that the log can take, says so of one that it has, and
+// A draft takes a grab that the log can take, reports one that it has, and
 // holds nothing back of one that contradicts it.
 func TestDraftGrab(t *testing.T) {
 	first := Grab{"u", "k", 4, 30}

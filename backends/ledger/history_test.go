@@ -22,8 +22,8 @@ type history struct {
 	timeUs        int64
 	settings      *pb.Settings
 	nextUnit      int64
-	asked         []map[request]asking // what each request granted has asked for, by shard
-	had           []map[string]int64   // units of each user, by shard
+	granted       []map[request]grant // the granted requests, by shard
+	had           []map[string]int64  // units of each user, by shard
 }
 
 type request struct{ user, key string }
@@ -35,7 +35,7 @@ func newHistory() *history {
 	for i := range historyShards {
 		log := fmt.Sprintf("%02x/0123456789abcdef/%d", i*85, i)
 		h.shards, h.twins = append(h.shards, NewState(log)), append(h.twins, NewState(log))
-		h.asked, h.had = append(h.asked, map[request]asking{}), append(h.had, map[string]int64{})
+		h.granted, h.had = append(h.granted, map[request]grant{}), append(h.had, map[string]int64{})
 	}
 	return h
 }
@@ -100,10 +100,10 @@ func (h *history) claims(t *rapid.T) {
 		if partial {
 			gives = max(1, min(quantity, h.settings.GetPerUserLimit()-h.had[shard][id.user]))
 		}
-		asked, granted := h.asked[shard][id]
+		before, granted := h.granted[shard][id]
 		want := Granted
 		switch {
-		case granted && (asked.quantity != quantity || !asked.mayBe(w)):
+		case granted && (before.quantity != quantity || !before.mayBe(w)):
 			want = KeyReused
 		case here[id]:
 			want = ReplayHere
@@ -130,36 +130,36 @@ func (h *history) claims(t *rapid.T) {
 			t.Fatalf("the draft has %d units and counts %d", units, d.Available())
 		}
 		if want == Granted {
-			h.asked[shard][id], here[id] = asking{quantity, slices.Clone(d.Units(v.Op))}, true
+			h.granted[shard][id], here[id] = grant{quantity, slices.Clone(d.Units(v.Op))}, true
 			h.had[shard][id.user] += gives
 			if n := int64(len(d.Units(v.Op))); n != gives {
 				t.Fatalf("%d units for %+v, want %d", n, id, gives)
 			}
 			if units := d.Units(v.Op); w.chooses() && !slices.Equal(units, chosen) {
-				t.Fatalf("units %v for %+v that asks for %+v, want %v", units, id, w, chosen)
+				t.Fatalf("units %v for %+v with the demand %+v, want %v", units, id, w, chosen)
 			}
 		}
 	}
 	h.commit(t, shard, d)
 }
 
-// asking is what a request that was granted has asked for, and what it was given first.
-type asking struct {
+// grant is the quantity of a granted request, and the units that it was given first.
+type grant struct {
 	quantity int64
 	units    []int64
 }
 
-// mayBe reports whether it may have been asked with a demand.
-func (a asking) mayBe(w Demand) bool {
-	for i, unit := range a.units {
-		if w.Units != nil && unit != w.Units[i] || w.Adjacent && unit != a.units[0]+int64(i) {
+// mayBe reports whether the request may have had a demand.
+func (g grant) mayBe(w Demand) bool {
+	for i, unit := range g.units {
+		if w.Units != nil && unit != w.Units[i] || w.Adjacent && unit != g.units[0]+int64(i) {
 			return false
 		}
 	}
-	return !w.chooses() || a.quantity == int64(len(a.units))
+	return !w.chooses() || g.quantity == int64(len(g.units))
 }
 
-// demand draws what a claim asks for beyond a quantity.
+// demand draws the demand of a claim beyond its quantity.
 func (h *history) demand(t *rapid.T) (w Demand) {
 	switch rapid.IntRange(0, 3).Draw(t, "chooses") {
 	case 0:
@@ -172,7 +172,7 @@ func (h *history) demand(t *rapid.T) (w Demand) {
 	return w
 }
 
-// chosen says, unit by unit, which units a claim is to get by its choice, and whether they
+// chosen returns the units that a claim gets by its choice, unit by unit, and whether they
 // are here.
 func (h *history) chosen(d *Draft, n int64, w Demand) (units []int64, ok bool) {
 	here := func(unit int64) bool {
@@ -247,7 +247,7 @@ func (h *history) generation(t *rapid.T) {
 }
 
 // transfer takes the transfer between two shards a step further, or begins one;
-// now and then it says a step again.
+// now and then it repeats a step.
 func (h *history) transfer(t *rapid.T) {
 	from := rapid.IntRange(0, historyShards-1).Draw(t, "from")
 	to := (from + rapid.IntRange(1, historyShards-1).Draw(t, "to")) % historyShards
@@ -281,27 +281,27 @@ func (h *history) transfer(t *rapid.T) {
 }
 
 // business settles claims and claims units, as anybody may want it, within one draft.
-// It holds what is said against what the claims say of themselves, and the state that
-// follows against what was said.
+// It compares the settlements with the claims before, and the state that follows with
+// the settlements.
 func (h *history) business(t *rapid.T) {
 	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
 	s, d := h.shards[shard], h.draft(shard)
 	if !s.IsOwner(d.commit.Writer) {
 		d.Own("here:1")
 	}
-	said := make(map[int]Claim)
+	settled := make(map[int]Claim)
 	for range rapid.IntRange(1, 8).Draw(t, "ops") {
 		if s.Claims() == 0 || rapid.IntRange(0, 3).Draw(t, "claim") == 0 {
 			h.buy(t, shard, d)
 			continue
 		}
 		i := rapid.IntRange(0, s.Claims()-1).Draw(t, "which")
-		was, ok := said[i]
+		was, ok := settled[i]
 		if !ok {
 			was = s.Claim(i)
 		}
 		ops, left := d.Ops(), d.Available()
-		v := h.ask(t, d, s.Claim(i), was)
+		v := h.requestSettlement(t, d, s.Claim(i), was)
 		if left -= d.Available(); (v.Claim.State == StateSold || v.Claim.State == StateHeld) != (was.State == StateSold || was.State == StateHeld) {
 			n := int64(len(was.Units))
 			if was.State == StateSold || was.State == StateHeld {
@@ -316,19 +316,19 @@ func (h *history) business(t *rapid.T) {
 		if left != 0 || d.after.available.Count() != d.Available() || v.Kind != SettleDone && v.Kind != SettleRefundDue && d.Ops() > ops+1 {
 			t.Fatalf("settlement %d made %+v of %+v, %d units are astray, %d ops", v.Kind, v.Claim, was, left, d.Ops()-ops)
 		}
-		said[i] = v.Claim
+		settled[i] = v.Claim
 	}
 	h.commit(t, shard, d)
-	for i, want := range said {
+	for i, want := range settled {
 		if got := s.Claim(i); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-			t.Fatalf("claim %d is\n%+v, the draft said\n%+v", i, got, want)
+			t.Fatalf("claim %d is\n%+v, the draft has\n%+v", i, got, want)
 		}
 	}
 }
 
-// ask asks for one settlement of a claim, and checks what is said by the state in which
+// requestSettlement drafts one settlement of a claim, and checks the outcome by the state in which
 // the claim was.
-func (h *history) ask(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
+func (h *history) requestSettlement(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
 	open := was.State == StateHeld && d.TimeUs() < was.ReleaseUs()
 	p := h.settings.GetPayment()
 	payment := rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "payment")
@@ -336,7 +336,7 @@ func (h *history) ask(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
 	owed := slices.Contains(was.RefundsDue, payment)
 	bought := (was.State == StateSold || was.State == StateRefunded) && !other
 	done := map[bool]SettlementKind{true: SettleDone, false: -1}
-	var want SettlementKind // -1: nothing is to be done, by a kind that says where the claim stands
+	var want SettlementKind // -1: nothing is to be done, by a kind that names the state of the claim
 	switch rapid.SampledFrom([]string{"confirm", "confirm", "cancel", "expire", "expire", "extend", "refund", "late", "late"}).Draw(t, "how") {
 	case "confirm":
 		v, want = d.Confirm(c, payment), done[open]
@@ -365,7 +365,7 @@ func (h *history) ask(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
 	return v
 }
 
-// buy asks for a unit of somebody new or of a user who has been here.
+// buy claims a unit for a new user or an earlier one.
 func (h *history) buy(t *rapid.T, shard int, d *Draft) {
 	id := request{rapid.SampledFrom([]string{"u", "v", "w"}).Draw(t, "user"), fmt.Sprint(h.timeUs, " ", h.shards[shard].Claims(), " ", d.Ops())}
 	want := Granted
@@ -377,7 +377,7 @@ func (h *history) buy(t *rapid.T, shard int, d *Draft) {
 	case d.Available() == 0:
 		want = Short
 	}
-	if _, again := h.asked[shard][id]; again {
+	if _, again := h.granted[shard][id]; again {
 		return
 	}
 	v := d.Claim(id.user, id.key, 1)
@@ -385,7 +385,7 @@ func (h *history) buy(t *rapid.T, shard int, d *Draft) {
 		t.Fatalf("decision %d for %+v, who has %d, want %d", v.Kind, id, h.had[shard][id.user], want)
 	}
 	if want == Granted {
-		h.asked[shard][id] = asking{1, slices.Clone(d.Units(v.Op))}
+		h.granted[shard][id] = grant{1, slices.Clone(d.Units(v.Op))}
 		h.had[shard][id.user]++
 	}
 }
@@ -473,7 +473,7 @@ func (h *history) check(t *rapid.T) {
 	}
 }
 
-// observe puts all that a state can be asked into a text.
+// Observe formats the results of all queries of a state.
 func Observe(s *State) string {
 	text := fmt.Sprintf("%+v %v %d %v %v %v %v\n", s.Head(), s.Settings(), s.Bytes(), s.Sealed(), s.Open(), s.available,
 		s.Due(math.MaxInt64, math.MaxInt))

@@ -245,7 +245,7 @@ func (s *stock) change(c change) (added int64, err error) {
 		}
 		added += units.Count()
 	}
-	gone := s.available.takeThose(c.drop)
-	added -= gone.Count() + s.available.takeHighest(c.remove, math.MaxInt).Count()
-	return added, s.dropped.addAll(gone)
+	dropped := s.available.takeThose(c.drop)
+	added -= dropped.Count() + s.available.takeHighest(c.remove, math.MaxInt).Count()
+	return added, s.dropped.addAll(dropped)
 }

@@ -70,7 +70,7 @@ type Lister interface {
 }
 
 // ErrTaken reports that the head of a log was not the one that an append expected,
-// or that the slot did not follow it. It does not tell whose entry is in the slot.
+// or that the slot did not follow it. It does not reveal whose entry is in the slot.
 var ErrTaken = errors.New("the slot is taken")
 
 // ErrTooLarge reports that a store refuses an entry for its size, permanently.

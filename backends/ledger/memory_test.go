@@ -38,7 +38,7 @@ func largeWorld(t *testing.T, n int) *ledger.World {
 	return w
 }
 
-// measured tells how much memory is in use when most of an export was read.
+// measured records the memory in use when most of an export was read.
 type measured struct {
 	from *bytes.Reader
 	at   int // bytes left

@@ -16,9 +16,9 @@ func SomeSettings() *pb.Settings {
 // A claim is short of what its user may have, and ClaimSome gives it what is here.
 func TestClaimSome(t *testing.T) {
 	for name, c := range map[string]struct {
-		settings        *pb.Settings
-		stock, had, ask int64
-		want            string // what Claim and ClaimSome say
+		settings             *pb.Settings
+		stock, had, quantity int64
+		want                 string // results of Claim and ClaimSome
 	}{
 		"all there":           {SomeSettings(), 9, 0, 3, "granted 3"},
 		"beyond the limit":    {SomeSettings(), 9, 0, 8, "granted 3 of 8"},
@@ -43,14 +43,14 @@ func TestClaimSome(t *testing.T) {
 			if c.had > 0 {
 				d.Claim("u", "before", c.had)
 			}
-			said := func(v Decision) string {
+			text := func(v Decision) string {
 				switch v.Kind {
 				case Granted:
-					n, asked := len(d.Units(v.Op)), d.commit.Ops[v.Op].GetClaim().GetRequested()
-					if asked == 0 {
+					n, requested := len(d.Units(v.Op)), d.commit.Ops[v.Op].GetClaim().GetRequested()
+					if requested == 0 {
 						return fmt.Sprint("granted ", n)
 					}
-					return fmt.Sprintf("granted %d of %d", n, asked)
+					return fmt.Sprintf("granted %d of %d", n, requested)
 				case Short:
 					return fmt.Sprint("short of ", v.Want)
 				case OverLimit:
@@ -58,11 +58,11 @@ func TestClaimSome(t *testing.T) {
 				}
 				return fmt.Sprint(v.Kind)
 			}
-			v := d.Claim("u", "k", c.ask)
-			got := said(v)
+			v := d.Claim("u", "k", c.quantity)
+			got := text(v)
 			if v.Kind == Short {
-				v = d.DecideClaim(Ruling{}, "u", "k", c.ask, Demand{Partial: true})
-				got += ", " + said(v)
+				v = d.DecideClaim(Ruling{}, "u", "k", c.quantity, Demand{Partial: true})
+				got += ", " + text(v)
 			}
 			if got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
@@ -71,7 +71,7 @@ func TestClaimSome(t *testing.T) {
 				return
 			}
 			units := len(d.Units(v.Op))
-			if again := d.DecideClaim(Ruling{}, "u", "k", c.ask, Demand{Partial: true}); again.Kind != ReplayHere || again.Op != v.Op {
+			if again := d.DecideClaim(Ruling{}, "u", "k", c.quantity, Demand{Partial: true}); again.Kind != ReplayHere || again.Op != v.Op {
 				t.Errorf("again in the same commit: %+v", again)
 			}
 			if other := d.Claim("u", "k", int64(units)+9); other.Kind != KeyReused {
@@ -79,19 +79,19 @@ func TestClaimSome(t *testing.T) {
 			}
 			MustCommit(t, s, d)
 			wanted := int64(0)
-			if c.ask > int64(units) {
-				wanted = c.ask
+			if c.quantity > int64(units) {
+				wanted = c.quantity
 			}
-			if again := s.Draft(TestOwner, 31).Claim("u", "k", c.ask); again.Kind != Replay || len(again.Claim.Units) != units || again.Claim.Requested != wanted {
+			if again := s.Draft(TestOwner, 31).Claim("u", "k", c.quantity); again.Kind != Replay || len(again.Claim.Units) != units || again.Claim.Requested != wanted {
 				t.Errorf("again: %+v", again)
 			}
-			if again, ok := s.Recall("u", "k", c.ask, 31, Demand{}); !ok || again.Kind != Replay {
+			if again, ok := s.Recall("u", "k", c.quantity, 31, Demand{}); !ok || again.Kind != Replay {
 				t.Errorf("recalled: %+v, %v", again, ok)
 			}
 			if other := s.Draft(TestOwner, 31).Claim("u", "k", int64(units)+9); other.Kind != KeyReused {
 				t.Errorf("for another quantity: %+v", other)
 			}
-			if c.ask > int64(units) {
+			if c.quantity > int64(units) {
 				if other, ok := s.Recall("u", "k", int64(units), 31, Demand{}); !ok || other.Kind != KeyReused {
 					t.Errorf("for the quantity that was given: %+v, %v", other, ok)
 				}
@@ -100,7 +100,7 @@ func TestClaimSome(t *testing.T) {
 	}
 }
 
-// Who may have another unit is not answered from the state alone, however many are asked.
+// The request of a user below the limit is not answered from the state alone, whatever its quantity.
 func TestRecallOfAPart(t *testing.T) {
 	s := BegunState(t)
 	MustFold(t, s, By(GenerationOp(2, 0, SomeSettings())), By(ClaimOp("u", "k", 1, 2)))
@@ -119,7 +119,7 @@ func TestGrabsAreNoParts(t *testing.T) {
 	MustFold(t, s, By(GenerationOp(2, 0, SomeSettings())), By(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: 1}}}))
 	grab := ClaimOp("u", "k", 1)
 	grab.GetClaim().Fill, grab.GetClaim().GrantedUs, grab.GetClaim().Requested = 1, 10, 2
-	if _, err := FoldCommit(s, By(grab)); err == nil || !strings.Contains(err.Error(), "a grab that has asked for more") {
+	if _, err := FoldCommit(s, By(grab)); err == nil || !strings.Contains(err.Error(), "a grab that requested more") {
 		t.Errorf("got %v", err)
 	}
 }

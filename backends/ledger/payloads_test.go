@@ -161,7 +161,7 @@ func TestPayloadsThatDoNotFollow(t *testing.T) {
 	}
 }
 
-// A unit whose payload cannot be told says why.
+// The error for a unit without a readable payload has the reason.
 func TestPayloadThatCannotBeRead(t *testing.T) {
 	w := newPayloadWorld(t, mustKey(t, 1))
 	w.mustStore(1, 1, "SECRET")
@@ -187,7 +187,7 @@ func TestPayloadThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// An export says what the units of a claim are, but no secret that its buyer was not told.
+// An export has the payloads of a claim's units, but no secret that its buyer has not received.
 func TestExportPayloads(t *testing.T) {
 	w := ledger.NewWorld(t)
 	payloads := newPayloadWorld(t, mustKey(t, 1))
@@ -217,9 +217,9 @@ func TestExportPayloads(t *testing.T) {
 	if err := (export.Sale{Name: "test", Log: w.Sale, Shards: w.Shards, Logs: w.Logs, Payloads: payloads.reader()}).Check(t.Context(), strings.NewReader(altered)); !errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
-	for state, told := range map[ledger.ClaimState]bool{ledger.StateSold: true, ledger.StateRefunded: true, ledger.StateHeld: false, ledger.StateExpired: false, ledger.StateCancelled: false} {
+	for state, disclosed := range map[ledger.ClaimState]bool{ledger.StateSold: true, ledger.StateRefunded: true, ledger.StateHeld: false, ledger.StateExpired: false, ledger.StateCancelled: false} {
 		got, err := payloads.reader().OfClaim(t.Context(), ledger.Claim{State: state, Units: []int64{1}})
-		if err != nil || (len(got) > 0) != told {
+		if err != nil || (len(got) > 0) != disclosed {
 			t.Errorf("of a claim that is %v: %v, %v", state, got, err)
 		}
 	}
@@ -248,11 +248,11 @@ func TestAuditMissesPayloads(t *testing.T) {
 // heldLogs holds reads until it is let go.
 type heldLogs struct {
 	ledger.Logs
-	asked, let chan struct{}
+	begun, let chan struct{}
 }
 
 func (l heldLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
-	l.asked <- struct{}{}
+	l.begun <- struct{}{}
 	<-l.let
 	return l.Logs.Read(ctx, log, from, max)
 }
@@ -269,15 +269,15 @@ func TestPayloadsAreNotWaitedForForever(t *testing.T) {
 		_, _, err := r.Numbers(t.Context(), []string{"A"})
 		first <- err
 	}()
-	<-held.asked
-	for name, ask := range map[string]func(context.Context) error{
+	<-held.begun
+	for name, call := range map[string]func(context.Context) error{
 		"Read":    func(ctx context.Context) error { _, err := r.Read(ctx, []int64{1}); return err },
 		"Numbers": func(ctx context.Context) error { _, _, err := r.Numbers(ctx, []string{"B"}); return err },
 		"CatchUp": r.CatchUp,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		got := make(chan error, 1)
-		go func() { got <- ask(ctx) }()
+		go func() { got <- call(ctx) }()
 		cancel()
 		select {
 		case err := <-got:

@@ -39,7 +39,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// sim is one run. There is one goroutine, and time is told by hand.
+// sim is one run. There is one goroutine, and the test advances the time.
 type sim struct {
 	t      *testing.T
 	rand   *rand.Rand
@@ -50,7 +50,7 @@ type sim struct {
 	starts int
 	trace  hash.Hash
 
-	acked  map[string]bool // keys of claims that a process was told are stored
+	acked  map[string]bool // keys of claims whose storage a process has confirmed
 	past   [][]byte        // the log as it was before it was deleted
 	gone   bool
 	claims int
@@ -68,7 +68,7 @@ type proc struct {
 	now     clock.Now
 	do      ledger.Do
 	call    *ledger.Request // not made yet
-	reply   *ledger.Reply   // made, not told yet
+	reply   *ledger.Reply   // made, not delivered yet
 	sent    *ledger.Entry
 	keys    []string // of claims to be stored, the same until they are
 	ended   bool
@@ -202,7 +202,7 @@ func (p *proc) take(do ledger.Do) {
 		p.ended = true
 	case ledger.Nothing:
 	default:
-		p.sim.t.Errorf("%s met event %d: %v", p.me, do.Event, do.Err)
+		p.sim.t.Errorf("%s got event %d: %v", p.me, do.Event, do.Err)
 		p.ended = true
 	}
 }

@@ -31,7 +31,7 @@ func TestExportRedacted(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if !strings.Contains(strings.Join(unproven, "\n"), "their keys are redacted") {
-		t.Errorf("it says that it proves all but %q", unproven)
+		t.Errorf("it claims to prove all but %q", unproven)
 	}
 	lines := exportLines(to.Bytes())
 	for _, line := range lines {

@@ -33,7 +33,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	case grab && op.GetHeldUntilUs() != 0:
 		return fmt.Errorf("a grab that is held")
 	case grab && op.GetRequested() != 0:
-		return fmt.Errorf("a grab that has asked for more than it was given")
+		return fmt.Errorf("a grab that requested more than it was given")
 	case n == 0 && !entry:
 		return fmt.Errorf("a claim for nothing")
 	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
@@ -82,20 +82,20 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	return nil
 }
 
-// checkPartial checks a claim that was given fewer units than it asked for, of a user with had
+// checkPartial checks a claim that was given fewer units than it requested, of a user with had
 // units before: the settings allow it, and no more units remain for the user.
 func checkPartial(settings *pb.Settings, op *pb.Claim, had, available int64) error {
-	asked, n := int64(op.GetRequested()), int64(len(op.GetUnits()))
+	requested, n := int64(op.GetRequested()), int64(len(op.GetUnits()))
 	switch {
-	case asked == 0:
+	case requested == 0:
 		return nil
 	case !settings.GetPartial():
-		return fmt.Errorf("a claim of %s that has asked for %d, and by the settings it gets all or nothing", spec.Count(n, "unit"), asked)
-	case asked <= n:
-		return fmt.Errorf("a claim of %s that has asked for %d, which is not more", spec.Count(n, "unit"), asked)
+		return fmt.Errorf("a claim of %s that requested %d, and by the settings it gets all or nothing", spec.Count(n, "unit"), requested)
+	case requested <= n:
+		return fmt.Errorf("a claim of %s that requested %d, which is not more", spec.Count(n, "unit"), requested)
 	case n < settings.GetPerUserLimit()-had && n < available:
-		return fmt.Errorf("a claim of %s that has asked for %d, of a user who has %d, where %d are available",
-			spec.Count(n, "unit"), asked, had, available)
+		return fmt.Errorf("a claim of %s that requested %d, of a user who has %d, where %d are available",
+			spec.Count(n, "unit"), requested, had, available)
 	}
 	return nil
 }

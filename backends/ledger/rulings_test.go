@@ -19,7 +19,7 @@ func UnderRules(rules string) *pb.Settings {
 	return &pb.Settings{PerUserLimit: 3, Phase: pb.Phase_OPEN, Rules: []byte(rules)}
 }
 
-// A request that has its claim is told so, whatever the rules are by now.
+// A request that has its claim gets it, whatever the rules are by now.
 func TestRulingOfARepetition(t *testing.T) {
 	w := WorldOf(t, UnderRules(GoldRules))
 	d := w.Draft(0)

@@ -46,7 +46,7 @@ func rerun(run int64, uid string) *pb.Op {
 }
 
 // mustSale returns a sale after commits of one op each, and fails if a head
-// written with one is not what its fold says.
+// written with one differs from its fold.
 func mustSale(t *testing.T, ops ...*pb.Op) *Sale {
 	t.Helper()
 	s := NewSale("sale/test")
@@ -224,7 +224,7 @@ func TestCheckPlanned(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 			if _, entry := NewSale("sale/tickets").Entry([]byte("12345678"), 1, PlanOp(p)); (entry == nil) != (err == nil) {
-				t.Errorf("the sale's log says %v to it", entry)
+				t.Errorf("the sale's log returns %v for it", entry)
 			}
 		})
 	}

@@ -49,7 +49,7 @@ type claimStatus struct {
 }
 
 // verdict returns the outcome of an op in a commit at timeUs. SettleDone permits the op,
-// except that a RESELL also needs units and room in the user's limit. It is the only
+// except that a RESELL also needs units and a user below the limit. It is the only
 // implementation of how claims end, for reducer and draft.
 func (s *State) verdict(how pb.Settle_How, at claimStatus, timeUs int64) SettlementKind {
 	open := at.state == StateHeld && timeUs < at.releaseUs
@@ -219,7 +219,7 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 		err = s.checkAward(c, op)
 	case pb.Settle_REFUND:
 		if !op.GetRetire() && s.settings.GetSecret() {
-			err = fmt.Errorf("a refund makes units available whose secret the buyer has been told")
+			err = fmt.Errorf("a refund makes units available whose secret the buyer has received")
 		}
 	}
 	if err != nil {

@@ -300,7 +300,7 @@ func drafted(t *testing.T, timeUs int64) (*State, *Draft) {
 	return s, s.Draft([]byte("a"), timeUs)
 }
 
-// Of what is said in one draft, the first counts.
+// Of the settlements in one draft, the first counts.
 func TestSettlementsOfOneDraft(t *testing.T) {
 	type step struct {
 		do   func(*Draft, Claim) SettlementKind
@@ -358,7 +358,7 @@ func TestSettlementsOfOneDraft(t *testing.T) {
 			d.Reset(test.timeUs)
 			last := test.steps[len(test.steps)-1]
 			if got := last.do(d, s.Claim(0)); d.Ops() != 0 {
-				t.Errorf("said again it is settlement %d, of %d ops", got, d.Ops())
+				t.Errorf("repeated, it is settlement %d, of %d ops", got, d.Ops())
 			}
 		})
 	}
@@ -639,7 +639,7 @@ func TestSettlementsFill(t *testing.T) {
 	}
 }
 
-// The queue tells the earliest release first, whatever ended in between.
+// The queue returns the earliest release first, whatever ended in between.
 func TestDueInOrder(t *testing.T) {
 	s := BegunState(t)
 	if _, ok := s.NextDue(); ok || len(s.Due(1<<60, 9)) > 0 {

@@ -254,7 +254,7 @@ func TestStateMeasures(t *testing.T) {
 	}
 }
 
-// Holds are told in the order in which they were accepted, and end when they are
+// Holds are returned in the order in which they were accepted, and end when they are
 // due, once.
 func TestHoldsEnd(t *testing.T) {
 	s := BegunState(t)

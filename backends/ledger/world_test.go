@@ -120,7 +120,7 @@ func (w *World) Plan(add, remove int64, settings *pb.Settings) {
 	if w.Change != nil {
 		w.Change(p)
 	}
-	w.Say(PlanOp(p))
+	w.AppendSale(PlanOp(p))
 	for i := range w.Shards {
 		d := w.Draft(i)
 		if err := d.Generation(w.Sale.ShardGeneration(p.Generation, i)); err != nil {
@@ -128,11 +128,11 @@ func (w *World) Plan(add, remove int64, settings *pb.Settings) {
 		}
 		w.Commit(i, d)
 	}
-	w.Say(AppliedOp(p.Generation))
+	w.AppendSale(AppliedOp(p.Generation))
 }
 
-// say appends to the sale's log.
-func (w *World) Say(op *pb.Op) {
+// AppendSale appends an op to the sale's log.
+func (w *World) AppendSale(op *pb.Op) {
 	w.T.Helper()
 	e, err := w.Sale.Entry([]byte("planner1"), w.TimeUs, op)
 	if err != nil {
@@ -166,7 +166,7 @@ func (w *World) Commit(shard int, d *Draft) {
 	w.store(w.Shards[shard].log, slot, MustCommit(w.T, w.Shards[shard], d))
 }
 
-// plant stores a commit that no state was asked about. The head gets totals
+// Plant stores a commit that no state has checked. The head gets totals
 // that the shard had before.
 func (w *World) Plant(shard int, ops ...*pb.Op) {
 	w.T.Helper()

@@ -183,9 +183,9 @@ func PacketsWorld(t testing.TB, change func(*pb.Planned, *spec.Sale)) *World {
 	if p.Spec == nil {
 		p.Spec = stored
 	}
-	w.Say(PlanOp(p))
+	w.AppendSale(PlanOp(p))
 	w.Begin(w.Shards)
-	w.Say(AppliedOp(1))
+	w.AppendSale(AppliedOp(1))
 	return w
 }
 
@@ -245,7 +245,7 @@ func (w *World) Replan(change func(*pb.Planned, *spec.Sale)) {
 	if p.Spec, err = declared.JSON(); err != nil {
 		w.T.Fatal(err)
 	}
-	w.Say(PlanOp(p))
+	w.AppendSale(PlanOp(p))
 }
 
 // TimesCommit appends that many commits to a shard.
@@ -293,7 +293,7 @@ func NewDrawWorld(t testing.TB, stock int64, payment *pb.Payment, beacon *spec.B
 		p.Shards = append(p.Shards, &pb.ShardChange{Add: []*pb.Range{{First: w.Next, Count: n}}})
 		w.Next += n
 	}
-	w.Say(PlanOp(p))
+	w.AppendSale(PlanOp(p))
 	for i := range w.Shards {
 		d := w.Draft(i)
 		if err := d.Generation(w.Sale.ShardGeneration(1, i)); err != nil {
@@ -304,7 +304,7 @@ func NewDrawWorld(t testing.TB, stock int64, payment *pb.Payment, beacon *spec.B
 		d.Own("here:1")
 		w.Commit(i, d)
 	}
-	w.Say(AppliedOp(1))
+	w.AppendSale(AppliedOp(1))
 	return w
 }
 
@@ -333,7 +333,7 @@ func (w *DrawWorld) Close() {
 		w.Commit(i, d)
 		trees[i], _ = s.Entries()
 	}
-	w.Say(&pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: NewEntriesClosed(trees)}})
+	w.AppendSale(&pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: NewEntriesClosed(trees)}})
 }
 
 // reveal reveals the secret and publishes the ranks, so many in a part.
@@ -344,10 +344,10 @@ func (w *DrawWorld) Reveal(beacon []byte, ranks int64, part int) {
 		entries = append(entries, s.DrawEntries(i)...)
 	}
 	w.Ranked = draw.NewOrder(TestUID, draw.Digest(w.Sale.EntriesClosed().GetRoot()), w.link, beacon).Lowest(entries, ranks)
-	w.Say(&pb.Op{Op: &pb.Op_Drawn{Drawn: &pb.Drawn{Link: w.link[:], Beacon: beacon, Ranks: int64(len(w.Ranked))}}})
+	w.AppendSale(&pb.Op{Op: &pb.Op_Drawn{Drawn: &pb.Drawn{Link: w.link[:], Beacon: beacon, Ranks: int64(len(w.Ranked))}}})
 	for first := 1; first <= len(w.Ranked); first += part {
 		op := NewRanked(int64(first), w.Ranked[:min(len(w.Ranked), first-1+part)])
-		w.Say(&pb.Op{Op: &pb.Op_Ranked{Ranked: op}})
+		w.AppendSale(&pb.Op{Op: &pb.Op_Ranked{Ranked: op}})
 	}
 }
 

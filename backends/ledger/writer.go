@@ -230,7 +230,7 @@ func (w *Writer) caughtUp(now clock.Now, r Reply) Do {
 		return Do{Event: Gone}
 	}
 	if len(r.Entries) == 0 && w.head != nil && w.ahead == w.fold.Next() && bytes.Equal(r.Head, w.head) {
-		return w.atEnd(r.Head) // there is no news, as most often; parsing the head anew would be most of the read's cost
+		return w.atEnd(r.Head) // no new entries, as most often; parsing the head anew would be most of the read's cost
 	}
 	size := 0
 	for _, entry := range r.Entries {

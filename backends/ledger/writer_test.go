@@ -223,8 +223,8 @@ func TestWriterPatience(t *testing.T) {
 	b.wantCommitted(t, b.w.Done(b.now, Reply{}))
 }
 
-// TestWriterCreates creates a log, which is sent again only if the caller says
-// so: it might have been deleted meanwhile.
+// TestWriterCreates creates a log, which is sent again only if the caller requests
+// it: the log might have been deleted meanwhile.
 func TestWriterCreates(t *testing.T) {
 	s := NewState(testLog)
 	first := mustGeneration(t, NewState(testLog), 10, 1)
@@ -336,8 +336,8 @@ func TestWriterReadsOn(t *testing.T) {
 	}
 }
 
-// Each slot that is read is news, after which the pauses begin anew.
-func TestWriterPausesAfterNews(t *testing.T) {
+// After each new slot the pauses begin anew.
+func TestWriterPausesAfterForeignEntries(t *testing.T) {
 	other, stored := MustOpenShard(t, 10, 5)
 	b := &trial{w: NewWriter(testLog, NewState(testLog)), s: other}
 	do := b.w.CatchUp()
@@ -347,7 +347,7 @@ func TestWriterPausesAfterNews(t *testing.T) {
 		}
 		do = b.w.Done(b.now, Reply{Err: ErrBroken})
 		if entry != nil && do.Wake-b.now.Mono != firstRetry {
-			t.Errorf("the first pause after news is %v", do.Wake-b.now.Mono)
+			t.Errorf("the first pause after a new entry is %v", do.Wake-b.now.Mono)
 		}
 		b.wait(t, do)
 	}
@@ -370,9 +370,9 @@ func TestWriterReadsPages(t *testing.T) {
 	}
 }
 
-// TestWriterTells follows what a writer says of itself: whether something is
+// TestWriterReportsState checks the reported state of a writer: whether something is
 // under way, whether that is an append, and whether its outcome is in doubt.
-func TestWriterTells(t *testing.T) {
+func TestWriterReportsState(t *testing.T) {
 	b := newTrial(t)
 	b.now.Mono = time.Minute
 	is := func(what string, idle, appending, doubt bool) {

@@ -1,18 +1,18 @@
-// Package memory has the interfaces of the backends in memory: Store and its handles
-// are ledger.Logs, Node is quorum.Node, Lists is lists.Node. They are what the simulation
-// and the tests of the protocols above run on; no sale of a user does.
+// Package memory implements the interfaces of the backends in memory: the handles of Store
+// ledger.Logs, Node quorum.Node, Lists lists.Node. The simulation and the tests of the
+// protocols above use them; no sale of a user does.
 //
 // Without faults they keep every promise of their interface: they pass the suites of
 // package backendtest, as the drivers of real servers do. They start no goroutine, read no
-// clock but the one they are given, and answer the same calls in the same order alike.
+// clock but the one they are given, and are deterministic: the same calls in the same order
+// get the same replies.
 //
-// With Faults, a call suffers what real servers were seen to do: an error before
-// anything was done, a lost reply, a write that comes in late or twice, a read from the
-// past, a log that is gone, and a right that is missing. Store.CompareHeadsOnly is HBase
-// without the check of its driver; Restart, RestartEmpty, RestartFrom and Flush are what
-// becomes of a Redis, whose run id then is another; Hang is a server that was frozen.
-// Which calls suffer what is up to the caller: Script names each fault, Random draws
-// them from a seed.
+// With Faults, a call suffers what real servers do: an error before any effect, a lost
+// reply, a write that arrives late or twice, a stale read, a deleted log, or a missing
+// right. Store.CompareHeadsOnly is HBase without the check of its driver. Restart,
+// RestartEmpty, RestartFrom and Flush are the restarts of a Redis, which change its run id,
+// and its loss of data; Hang is a frozen server. The caller chooses the faults: Script
+// lists them one by one, Random draws them from a seed.
 package memory
 
 import (
@@ -26,31 +26,30 @@ import (
 // Kind names what a store does to a call.
 type Kind int
 
-// The kinds of faults. What a fault does that asks for a number is told by its
-// field N.
+// The kinds of faults. N is the field of Fault.
 const (
-	// None: the call is served as it should be.
+	// None: the call succeeds.
 	None Kind = iota
-	// ErrorBefore: an error, and nothing was done or ever will be.
+	// ErrorBefore: the call fails, and never has an effect.
 	ErrorBefore
-	// LostReply: done as asked, but the caller gets an error.
+	// LostReply: the call has its effect, but the caller gets an error.
 	LostReply
-	// OwnTaken: stored, but the caller is told ErrTaken: what a client library
-	// reports that sends an append again after it has won.
+	// OwnTaken: the entry is stored, but the caller gets ErrTaken, as from a client
+	// library that repeats a successful append.
 	OwnTaken
-	// Late: an error, and the write comes in after N further calls, on any
+	// Late: the call fails, and its write takes effect after N further calls, on any
 	// handle, or on Land if N is 0. It may then win or lose like any other.
 	Late
-	// Twice: done as asked and answered, and the same write comes in once more
-	// after N further calls, or on Land if N is 0.
+	// Twice: the call succeeds, and its write takes effect once more after N further
+	// calls, or on Land if N is 0.
 	Twice
-	// Stale: a read is answered from the past, N changes of its log ago, at
-	// least 1: what a server does that was frozen and does not know it yet.
+	// Stale: a read returns the state of N changes of its log ago, at least 1, as from
+	// a server that was frozen and has not detected it yet.
 	Stale
-	// Vanish: the whole log is deleted just before the call is served.
+	// Vanish: the whole log is deleted just before the call.
 	Vanish
-	// Denied: not permitted (fs.ErrPermission), and nothing was done. It suits every
-	// method, and never comes at random: it lasts until somebody changes what is permitted.
+	// Denied: the call is not permitted (fs.ErrPermission) and has no effect. Denied suits
+	// every method, and is never drawn at random: it lasts until the permissions change.
 	Denied
 
 	kinds
@@ -103,7 +102,7 @@ var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "
 
 func (o Op) String() string { return opNames[o] }
 
-// suits says which faults make sense for which method.
+// suits lists the faults that make sense for each method.
 var suits = [ops][]Kind{
 	OpAppend:     {ErrorBefore, LostReply, OwnTaken, Late, Twice, Vanish},
 	OpRead:       {ErrorBefore, Stale, Vanish},
@@ -148,19 +147,18 @@ type Call struct {
 	Slot uint64 // Append: where to; Read: from; Delete: up to
 }
 
-// Faults decides what happens to a call. Nil means no faults. It is asked once
-// a call, one call at a time.
+// Faults returns the fault of a call. Nil means no faults. It is called once per call,
+// one call at a time.
 type Faults func(Call) Fault
 
-// ErrInjected is what a caller gets in place of the answer that a fault ate.
+// ErrInjected is the error of a call whose reply a fault suppressed.
 var ErrInjected = errors.New("injected fault")
 
-// errDenied is what a caller gets who may not do what was asked.
+// errDenied is the error of a call that is not permitted.
 var errDenied = fmt.Errorf("injected fault: %w", fs.ErrPermission)
 
-// Script gives each call in turn the next fault, and none after the last. A
-// fault that does not suit its call panics: the script is then not what its
-// author believes.
+// Script gives each call the next fault, and none after the last. A fault that does not
+// suit its call panics: the script is then wrong.
 func Script(faults ...Fault) Faults {
 	return func(Call) Fault {
 		if len(faults) == 0 {
@@ -182,7 +180,7 @@ func On(op Op, faults Faults) Faults {
 	}
 }
 
-// Rates says how likely each kind is, from 0 to 1. For one method, the rates of
+// Rates has the probability of each kind, from 0 to 1. For one method, the rates of
 // the kinds that suit it must not sum to more than 1.
 type Rates map[Kind]float64
 
@@ -219,8 +217,8 @@ func drawN(random *rand.Rand, kind Kind) int {
 	return 0
 }
 
-// ask returns the fault of a call.
-func (f Faults) ask(c Call) Fault {
+// decide returns the fault of a call.
+func (f Faults) decide(c Call) Fault {
 	if f == nil {
 		return Fault{}
 	}

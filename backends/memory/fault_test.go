@@ -14,8 +14,8 @@ import (
 	"salectl/backends/quorum"
 )
 
-// Each fault of an append, told by what its caller hears and what the log then
-// holds: at once, after three more calls, and when all that is late has landed.
+// Each fault of an append, observed by the caller's error and the contents of the log: at
+// once, after three more calls, and after all late writes.
 func TestAppendFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault              Fault
@@ -37,7 +37,7 @@ func TestAppendFaults(t *testing.T) {
 			bad := s.Handle(Script(test.fault))
 			err := bad.Append(t.Context(), "log", 1, log, headOf(1, "one"), []byte("mine"))
 			if !errors.Is(err, test.err) {
-				t.Errorf("the caller hears %v, want %v", err, test.err)
+				t.Errorf("the caller gets %v, want %v", err, test.err)
 			}
 			wantNow(t, s, "now", test.now)
 			for range 4 {
@@ -70,7 +70,7 @@ func headOf(slot uint64, writer string) []byte {
 	return fmt.Appendf(nil, `{"slot":%d,"writer":%q}`, slot, writer)
 }
 
-// wantNow looks at the log without a call that late writes would count.
+// wantNow reads the log without a call that late writes would count.
 func wantNow(t *testing.T, s *Store, when, want string) {
 	t.Helper()
 	s.mu.Lock()
@@ -159,7 +159,7 @@ func TestDeleteFaults(t *testing.T) {
 			s := NewStore()
 			fillEntries(t, s.Handle(nil), "a", "b")
 			if err := s.Handle(Script(test.fault)).Delete(t.Context(), "log", 1); !errors.Is(err, test.err) {
-				t.Errorf("the caller hears %v, want %v", err, test.err)
+				t.Errorf("the caller gets %v, want %v", err, test.err)
 			}
 			wantNow(t, s, "now", test.now)
 			s.Land()
@@ -187,8 +187,7 @@ func TestMaxEntry(t *testing.T) {
 	wantNow(t, s, "after it", "-")
 }
 
-// The same seed and the same calls give the same faults, and every kind that
-// was asked for comes up.
+// The same seed and the same calls give the same faults, and every requested kind occurs.
 func TestRandomFaultsReproduce(t *testing.T) {
 	rates := Rates{ErrorBefore: 0.1, LostReply: 0.1, OwnTaken: 0.1, Late: 0.1, Twice: 0.1, Stale: 0.3, Vanish: 0.05}
 	if first, again := play(t, 7, rates), play(t, 7, rates); !slices.Equal(first, again) {
@@ -209,7 +208,7 @@ func TestRandomFaultsReproduce(t *testing.T) {
 	}
 }
 
-// play makes a fixed sequence of calls and tells what each heard.
+// play makes a fixed sequence of calls and returns their results.
 func play(t *testing.T, seed uint64, rates Rates) (history []string) {
 	s := NewStore()
 	logs := s.Handle(Random(seed, rates))
@@ -238,7 +237,7 @@ func TestNodeFaults(t *testing.T) {
 			n, ballot := votingNode(t)
 			n.SetFaults(On(OpVote, Script(test.fault)))
 			if _, err := n.Vote(t.Context(), ballot); !errors.Is(err, test.err) {
-				t.Errorf("the caller hears %v, want %v", err, test.err)
+				t.Errorf("the caller gets %v, want %v", err, test.err)
 			}
 			if got := len(n.Promises().leases); got != test.now {
 				t.Errorf("the node has given %d leases, want %d", got, test.now)
@@ -261,7 +260,7 @@ func votingNode(t *testing.T) (*Node, quorum.Ballot) {
 	if err := n.Mark(t.Context(), "marker", info.RunID); err != nil {
 		t.Fatal(err)
 	}
-	return n, quorum.Ballot{Marker: "marker", TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: "key", Token: "one"}}}
+	return n, quorum.Ballot{Marker: "marker", TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{{Key: "key", Token: "one"}}}
 }
 
 func TestNodeHangs(t *testing.T) {

@@ -105,7 +105,7 @@ func (n *Lists) stop(name lists.List, fill uint64, runID string) error {
 	return nil
 }
 
-// mayFill says why whoever has a token and a run id may not fill a list.
+// mayFill returns the reason why the holder of a token and a run id may not fill a list.
 func (n *Lists) mayFill(l *list, fill uint64, runID string) error {
 	switch {
 	case runID != n.runID():

@@ -12,10 +12,10 @@ import (
 	"salectl/backends/lists"
 )
 
-// Lists is lists.Node in memory. It keeps every promise of that, apart from the
-// faults that it is given. The same calls in the same order get the same answers:
-// it starts no goroutine, and asks nothing but the clock it was made with. Everybody
-// uses the same *Lists: it is the server, not a handle.
+// Lists implements lists.Node in memory. It keeps every promise of that interface, apart
+// from its faults. The same calls in the same order get the same replies: it starts no
+// goroutine, and reads only its clock. All users share one *Lists: it is the server, not a
+// handle.
 type Lists struct {
 	name string
 	now  func() time.Time
@@ -34,8 +34,8 @@ type ListsSnapshot struct{ memory map[lists.List]*list }
 
 var _ lists.Node = (*Lists)(nil)
 
-// NewLists returns a node without lists, whose clock now is. It says that it
-// keeps everything, and syncs it before it answers.
+// NewLists returns a node without lists and with the clock now. Its settings report that it
+// stores everything, synced before each reply.
 func NewLists(name string, now func() time.Time) *Lists {
 	return &Lists{
 		name: name, now: now, runs: 1, memory: make(map[lists.List]*list),
@@ -50,7 +50,7 @@ func (n *Lists) SetFaults(f Faults) {
 	n.faults = f
 }
 
-// SetSettings makes the node say that it keeps things so. It goes on as before.
+// SetSettings changes the settings that the node reports, not its behaviour.
 func (n *Lists) SetSettings(s lists.Settings) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,38 +113,37 @@ func serveLists[T any](ctx context.Context, n *Lists, op Op, do func() (T, error
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.late.call()
-	if answer, err = write(&n.late, n.faults.ask(Call{Op: op}), do); err != nil {
+	if answer, err = write(&n.late, n.faults.decide(Call{Op: op}), do); err != nil {
 		var none T
 		return none, fmt.Errorf("%s: %w", n.name, err)
 	}
 	return answer, nil
 }
 
-// change makes one call that answers with nothing but an error.
+// change makes one call that returns only an error.
 func (n *Lists) change(ctx context.Context, op Op, do func() error) error {
 	_, err := serveLists(ctx, n, op, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
-// Name is lists.Node's.
+// Name implements lists.Node.
 func (n *Lists) Name() string { return n.name }
 
-// RunID is lists.Node's.
+// RunID implements lists.Node.
 func (n *Lists) RunID(ctx context.Context) (string, error) {
 	return serveLists(ctx, n, OpRunID, func() (string, error) { return n.runID(), nil })
 }
 
-// Settings is lists.Node's.
+// Settings implements lists.Node.
 func (n *Lists) Settings(ctx context.Context) (lists.Settings, error) {
 	return serveLists(ctx, n, OpSettings, func() (lists.Settings, error) { return n.settings, nil })
 }
 
-// most is how many users a call may name.
+// most is the number of users that a call may name.
 const most = 1000
 
-// Grab is lists.Node's. It refuses more than a thousand users, a batch without a
-// time, that names a user twice or nobody, and one whose keys are not as many as its
-// users.
+// Grab implements lists.Node. It refuses more than a thousand users, and a batch that has no
+// time or no users, names a user twice, or has another number of keys than users.
 func (n *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given, error) {
 	users := 0
 	batches = slices.Clone(batches)
@@ -168,30 +167,30 @@ func (n *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 	})
 }
 
-// Stop is lists.Node's.
+// Stop implements lists.Node.
 func (n *Lists) Stop(ctx context.Context, l lists.List, fill uint64, runID string) error {
 	return n.change(ctx, OpStop, func() error { return n.stop(l, fill, runID) })
 }
 
-// Read is lists.Node's.
+// Read implements lists.Node.
 func (n *Lists) Read(ctx context.Context, l lists.List, fill uint64, after, drained string, max int) ([]lists.Entry, error) {
 	return serveLists(ctx, n, OpReadStream, func() ([]lists.Entry, error) {
 		return n.read(l, fill, after, drained, max)
 	})
 }
 
-// Put is lists.Node's.
+// Put implements lists.Node.
 func (n *Lists) Put(ctx context.Context, l lists.List, fill uint64, runID string, p lists.Part) error {
 	p.Add, p.Taken = slices.Clone(p.Add), slices.Clone(p.Taken)
 	return n.change(ctx, OpPut, func() error { return n.put(l, fill, runID, p) })
 }
 
-// Start is lists.Node's.
+// Start implements lists.Node.
 func (n *Lists) Start(ctx context.Context, l lists.List, fill uint64, runID string, s lists.Start) error {
 	return n.change(ctx, OpStart, func() error { return n.start(l, fill, runID, s) })
 }
 
-// Take is lists.Node's. It refuses to take less than one.
+// Take implements lists.Node. It refuses a count below 1.
 func (n *Lists) Take(ctx context.Context, l lists.List, fill uint64, count int) (ledger.Units, error) {
 	if count <= 0 {
 		return nil, fmt.Errorf("%s: take %d units; take at least one", n.name, count)
@@ -199,18 +198,18 @@ func (n *Lists) Take(ctx context.Context, l lists.List, fill uint64, count int) 
 	return serveLists(ctx, n, OpTake, func() (ledger.Units, error) { return n.take(l, fill, count) })
 }
 
-// Add is lists.Node's.
+// Add implements lists.Node.
 func (n *Lists) Add(ctx context.Context, l lists.List, fill uint64, units ledger.Units) error {
 	units = slices.Clone(units)
 	return n.change(ctx, OpAdd, func() error { return n.add(l, fill, units) })
 }
 
-// Inspect is lists.Node's.
+// Inspect implements lists.Node.
 func (n *Lists) Inspect(ctx context.Context, l lists.List) (lists.State, error) {
 	return serveLists(ctx, n, OpInspect, func() (lists.State, error) { return n.inspect(l), nil })
 }
 
-// Forget is lists.Node's.
+// Forget implements lists.Node.
 func (n *Lists) Forget(ctx context.Context, l lists.List) error {
 	return n.change(ctx, OpForgetList, func() error {
 		delete(n.memory, l)

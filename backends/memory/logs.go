@@ -48,9 +48,9 @@ func NewStore() *Store {
 	return &Store{logs: make(map[string]*log), maxEntry: 1 << 20, page: math.MaxInt}
 }
 
-// CompareHeadsOnly has appends judged as HBase itself does, without the check of
-// its driver: with the right head an entry goes into whatever slot is named. So
-// whoever relies on that check is found out.
+// CompareHeadsOnly makes appends as permissive as HBase itself, without the check of its
+// driver: with the right head an entry goes into any slot. This exposes callers that rely
+// on the check.
 func (s *Store) CompareHeadsOnly(only bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,14 +95,14 @@ func (s *Store) Handle(faults Faults) *Logs {
 // Logs is a handle on a Store.
 type Logs struct {
 	store  *Store
-	faults Faults // asked under the store's mu
+	faults Faults // called under the store's mu
 }
 
 var _ ledger.Logs = (*Logs)(nil)
 
 var _ ledger.Lister = (*Logs)(nil)
 
-// List is ledger.Lister's.
+// List implements ledger.Lister.
 func (m *Logs) List(ctx context.Context, prefix string) (names []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -122,14 +122,14 @@ func (m *Logs) List(ctx context.Context, prefix string) (names []string, err err
 // begin counts a call and returns its fault. The store's mu is held.
 func (m *Logs) begin(c Call) Fault {
 	m.store.late.call()
-	fault := m.faults.ask(c)
+	fault := m.faults.decide(c)
 	if fault.Kind == Vanish {
 		m.store.log(c.Log).change(version{})
 	}
 	return fault
 }
 
-// Append is ledger.Logs's.
+// Append implements ledger.Logs.
 func (m *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (v version) overwrite(slot uint64, entry []byte) version {
 	return v
 }
 
-// Read is ledger.Logs's. Head and entries are of one moment, and entries[i] is
+// Read implements ledger.Logs. Head and entries are of one moment, and entries[i] is
 // slot from+i: where from has been deleted there are none.
 func (m *Logs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
 	if err := ctx.Err(); err != nil {
@@ -209,7 +209,7 @@ func (m *Logs) Read(ctx context.Context, log string, from uint64, max int) (head
 	return bytes.Clone(v.head), entries, nil
 }
 
-// Heads is ledger.Logs's.
+// Heads implements ledger.Logs.
 func (m *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func (m *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	return heads, nil
 }
 
-// Delete is ledger.Logs's.
+// Delete implements ledger.Logs.
 func (m *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"salectl/backends/quorum"
 )
 
-// Node is a lock node in memory, with a clock that stands still until it is
-// moved. It keeps every promise of quorum.Node, apart from the faults that it
-// is given. Everybody uses the same *Node: it is the server, not a handle.
+// Node implements quorum.Node in memory, with a clock that only Advance moves. It keeps
+// every promise of that interface, apart from its faults. All users share one *Node: it is
+// the server, not a handle.
 type Node struct {
 	name string
 
@@ -38,7 +38,7 @@ type watcher struct {
 	freed       chan struct{}
 }
 
-// Promises is what a node remembers. Each value is a copy of its own.
+// Promises is the stored state of a node. Each value is a separate copy.
 type Promises struct {
 	markers map[string]marker
 	leases  map[string]lease
@@ -49,8 +49,8 @@ type marker struct {
 	votesFrom time.Time
 }
 
-// lease has no token where it keeps a key that was freed for who was named as next,
-// whose name is in the note.
+// lease has no token if it keeps a freed key for the waiter named as next, whose ID is in
+// the note.
 type lease struct {
 	token, note string
 	expires     time.Time
@@ -114,7 +114,7 @@ func (n *Node) RestartFrom(old Promises) {
 	n.late = lateWrites{}
 	n.waiting, n.members = nil, nil
 	for _, w := range n.watchers {
-		close(w.freed) // its connection is gone
+		close(w.freed) // its connection is lost
 	}
 	n.watchers = nil
 }
@@ -165,23 +165,23 @@ func serve[T any](ctx context.Context, n *Node, op Op, do func() (T, error)) (an
 	}
 	defer n.mu.Unlock()
 	n.late.call()
-	return write(&n.late, n.faults.ask(Call{Op: op}), do)
+	return write(&n.late, n.faults.decide(Call{Op: op}), do)
 }
 
-// Name is quorum.Node's.
+// Name implements quorum.Node.
 func (n *Node) Name() string { return n.name }
 
 // runID must be called with mu held.
 func (n *Node) runID() string { return fmt.Sprintf("%s-run-%d", n.name, n.runs) }
 
-// Info is quorum.Node's.
+// Info implements quorum.Node.
 func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
 	return serve(ctx, n, OpInfo, func() (quorum.Info, error) {
 		return quorum.Info{RunID: n.runID(), Time: n.now}, nil
 	})
 }
 
-// Mark is quorum.Node's.
+// Mark implements quorum.Node.
 func (n *Node) Mark(ctx context.Context, name, runID string) error {
 	_, err := serve(ctx, n, OpMark, func() (struct{}, error) {
 		switch runID {
@@ -197,7 +197,7 @@ func (n *Node) Mark(ctx context.Context, name, runID string) error {
 	return err
 }
 
-// ReadMarker is quorum.Node's.
+// ReadMarker implements quorum.Node.
 func (n *Node) ReadMarker(ctx context.Context, name string) (quorum.Marker, error) {
 	return serve(ctx, n, OpReadMarker, func() (quorum.Marker, error) {
 		m, found := n.memory.markers[name]
@@ -208,7 +208,7 @@ func (n *Node) ReadMarker(ctx context.Context, name string) (quorum.Marker, erro
 	})
 }
 
-// Forget is quorum.Node's.
+// Forget implements quorum.Node.
 func (n *Node) Forget(ctx context.Context, name string) error {
 	_, err := serve(ctx, n, OpForget, func() (struct{}, error) {
 		delete(n.memory.markers, name)
@@ -229,45 +229,45 @@ func (n *Node) votesFrom(name string) time.Time {
 	return m.votesFrom
 }
 
-// Vote is quorum.Node's.
+// Vote implements quorum.Node.
 func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
 		return quorum.BallotReply{}, fmt.Errorf("%s: a lease of %v; it must be above 0 and at most %v", n.name, b.TTL, quorum.MaxTTL)
 	}
-	b.Asks = slices.Clone(b.Asks)
+	b.Requests = slices.Clone(b.Requests)
 	return serve(ctx, n, OpVote, func() (quorum.BallotReply, error) { return n.vote(b), nil })
 }
 
 // vote must be called with mu held.
 func (n *Node) vote(b quorum.Ballot) quorum.BallotReply {
 	count := quorum.BallotReply{
-		Yes:     make([]bool, len(b.Asks)),
-		Holders: make([]quorum.Holding, len(b.Asks)),
+		Yes:     make([]bool, len(b.Requests)),
+		Holders: make([]quorum.Holding, len(b.Requests)),
 		Time:    n.now,
 	}
 	if from := n.votesFrom(b.Marker); n.now.Before(from) {
 		count.Abstained, count.VotesFrom = true, from
 	}
-	for i, ask := range b.Asks {
-		holder, held := n.holder(ask.Key)
-		mine := held && (holder.Token == ask.Token || keptFor(holder, ask))
-		if count.Abstained || held && !mine || !held && ask.Renew {
+	for i, request := range b.Requests {
+		holder, held := n.holder(request.Key)
+		mine := held && (holder.Token == request.Token || keptFor(holder, request))
+		if count.Abstained || held && !mine || !held && request.Renew {
 			count.Holders[i] = holder
-			if held && !count.Abstained && ask.Waiter != "" && ask.Waited >= 0 {
-				n.enlist(ask)
+			if held && !count.Abstained && request.Waiter != "" && request.Waited >= 0 {
+				n.enlist(request)
 			}
 			continue
 		}
-		n.memory.leases[ask.Key] = lease{token: ask.Token, note: ask.Note, expires: n.now.Add(b.TTL)}
+		n.memory.leases[request.Key] = lease{token: request.Token, note: request.Note, expires: n.now.Add(b.TTL)}
 		count.Yes[i] = true
-		delete(n.waiting[ask.Key], ask.Waiter)
+		delete(n.waiting[request.Key], request.Waiter)
 	}
 	return count
 }
 
-// keptFor reports whether a key that was freed is kept for who asks.
-func keptFor(holder quorum.Holding, ask quorum.Ask) bool {
-	return holder.Token == "" && ask.Waiter != "" && holder.Note == ask.Waiter
+// keptFor reports whether a freed key is kept for the waiter of a request.
+func keptFor(holder quorum.Holding, request quorum.LeaseRequest) bool {
+	return holder.Token == "" && request.Waiter != "" && holder.Note == request.Waiter
 }
 
 // holder forgets a lease that has run out, and cuts one that was promised before the
@@ -288,27 +288,27 @@ func (n *Node) holder(key string) (quorum.Holding, bool) {
 	return quorum.Holding{Key: key, Token: l.token, Note: l.note, Left: l.expires.Sub(n.now)}, true
 }
 
-// Release is quorum.Node's.
-func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
-	asks = slices.Clone(asks)
+// Release implements quorum.Node.
+func (n *Node) Release(ctx context.Context, requests []quorum.LeaseRequest) (int, error) {
+	requests = slices.Clone(requests)
 	return serve(ctx, n, OpRelease, func() (freed int, err error) {
-		for _, ask := range asks {
-			delete(n.waiting[ask.Key], ask.Waiter)
-			holder, held := n.holder(ask.Key)
+		for _, request := range requests {
+			delete(n.waiting[request.Key], request.Waiter)
+			holder, held := n.holder(request.Key)
 			switch {
-			case held && holder.Token == ask.Token && (ask.Note == "" || holder.Note == ask.Note):
+			case held && holder.Token == request.Token && (request.Note == "" || holder.Note == request.Note):
 				freed++
-			case !held || !keptFor(holder, ask):
+			case !held || !keptFor(holder, request):
 				continue
 			}
-			delete(n.memory.leases, ask.Key)
-			n.wake(ask)
+			delete(n.memory.leases, request.Key)
+			n.wake(request)
 		}
 		return freed, nil
 	})
 }
 
-// List is quorum.Node's.
+// List implements quorum.Node.
 func (n *Node) List(ctx context.Context, prefix string) ([]quorum.Holding, error) {
 	return serve(ctx, n, OpList, func() (found []quorum.Holding, err error) {
 		for _, key := range slices.Sorted(maps.Keys(n.memory.leases)) {

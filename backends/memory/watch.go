@@ -9,29 +9,30 @@ import (
 	"salectl/backends/quorum"
 )
 
-// enlist puts who asks on the list of those who wait. mu is held.
-func (n *Node) enlist(ask quorum.Ask) {
+// enlist adds the waiter of a request to the waiting list of its key. mu is held.
+func (n *Node) enlist(request quorum.LeaseRequest) {
 	if n.waiting == nil {
 		n.waiting = make(map[string]map[string]time.Time)
 	}
-	if n.waiting[ask.Key] == nil {
-		n.waiting[ask.Key] = make(map[string]time.Time)
+	if n.waiting[request.Key] == nil {
+		n.waiting[request.Key] = make(map[string]time.Time)
 	}
-	n.waiting[ask.Key][ask.Waiter] = n.now.Add(-ask.Waited)
+	n.waiting[request.Key][request.Waiter] = n.now.Add(-request.Waited)
 }
 
-// wake tells the Watch of who is next after a release: whom that names, and then the
-// key is kept for it, or whoever is first on the list, who is taken off it. mu is held.
-func (n *Node) wake(ask quorum.Ask) {
-	next := ask.Next
+// wake notifies the Watch of the next waiter after a release. That is the waiter which the
+// request names, and for which the key is kept, or else the first on the list, which is
+// removed from it. mu is held.
+func (n *Node) wake(request quorum.LeaseRequest) {
+	next := request.Next
 	if next != "" {
-		n.memory.leases[ask.Key] = lease{note: next, expires: n.now.Add(quorum.HandOver)}
+		n.memory.leases[request.Key] = lease{note: next, expires: n.now.Add(quorum.HandOver)}
 	} else {
-		next = n.first(ask.Key)
-		delete(n.waiting[ask.Key], next)
+		next = n.first(request.Key)
+		delete(n.waiting[request.Key], next)
 	}
 	for _, w := range n.watchers {
-		if w.key != ask.Key || w.waiter != next {
+		if w.key != request.Key || w.waiter != next {
 			continue
 		}
 		select {
@@ -41,7 +42,8 @@ func (n *Node) wake(ask quorum.Ask) {
 	}
 }
 
-// first returns who has waited longest for a key, "" if nobody waits. mu is held.
+// first returns the waiter with the longest waiting time for a key, "" if there is none. mu
+// is held.
 func (n *Node) first(key string) (next string) {
 	for waiter, since := range n.waiting[key] {
 		first := n.waiting[key][next]
@@ -52,7 +54,7 @@ func (n *Node) first(key string) (next string) {
 	return next
 }
 
-// Watch is quorum.Node's.
+// Watch implements quorum.Node.
 func (n *Node) Watch(ctx context.Context, key, waiter string, freed func()) error {
 	if err := n.lock(ctx); err != nil {
 		return err

@@ -77,7 +77,7 @@ func BenchmarkGroup(b *testing.B) {
 			for len(e.Calls) > 0 {
 				var more []quorum.Call
 				for _, c := range e.Calls {
-					n := len(c.Vote.Asks)
+					n := len(c.Vote.Requests)
 					r := quorum.BallotReply{Yes: make([]bool, n), Holders: make([]quorum.Holding, n), Time: now.Wall}
 					for i := range r.Yes {
 						r.Yes[i] = true

@@ -40,7 +40,7 @@ type Call struct {
 	Seq      uint64
 	Vote     *Ballot       // nil: no ballot
 	Announce *Announcement // nil: no announcement
-	Release  []Ask
+	Release  []LeaseRequest
 	Timeout  time.Duration // time limit for the answer
 }
 

@@ -31,7 +31,7 @@ func ExampleHold() {
 	// the lease was given back
 }
 
-// Who would rather do something else than wait asks once.
+// A caller that does not wait makes one try.
 func ExampleHold_once() {
 	ctx := context.Background()
 	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))

@@ -12,7 +12,7 @@ type Line struct{ line *line }
 // Ticket is a ticket of a Line.
 type Ticket = ticket
 
-// LineEffects is what an input asks the shell of a Line to do.
+// LineEffects is what the shell of a Line must do after an input.
 type LineEffects struct {
 	Calls             []Call
 	Turned            []*Ticket
@@ -58,7 +58,7 @@ func (k *Locks) Keepers() int {
 // Machine is a group with one key, which nodes list.
 type Machine struct {
 	*Group
-	key string // the last one that was asked for
+	key string // the last one that was requested
 }
 
 func NewMachine(cfg Config) (*Machine, error) {
@@ -94,13 +94,13 @@ func (m *Machine) ValidUntil() time.Duration { return m.Validity().Until() }
 // Holds reports whether the key is held.
 func (m *Machine) Holds(key string) bool { return m.Group.State(key) == Held }
 
-// Owes returns the number of keys whose release a node has not confirmed.
-func (g *Group) Owes(node int) int { return g.owes(node) }
+// Unconfirmed returns the number of releases that a node has not confirmed.
+func (g *Group) Unconfirmed(node int) int { return g.unconfirmed(node) }
 
 // Machines returns for how many keys the group has a state.
 func (g *Group) Machines() int { return len(g.keys) }
 
-// Pace lets tests outside of the package ask when machines of a group go on.
+// Pace exposes the times at which machines of a group continue to tests outside of the package.
 type Pace struct{ pace *pace }
 
 func NewPace(cfg Config) Pace {
@@ -116,7 +116,7 @@ func (p Pace) Pause(aged, least, most time.Duration) time.Duration {
 
 func (p Pace) Instants() int { return len(p.pace.tries) }
 
-// Keys returns the keys that are held, in the order in which they were asked for.
+// Keys returns the keys that are held, in the order of the requests.
 func (g *Group) Keys() (keys []string) {
 	for _, k := range g.keys {
 		if k.state == Held {

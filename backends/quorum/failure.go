@@ -45,17 +45,17 @@ func NotPermitted(errs []error) bool {
 	return denied > 0 && 2*denied >= len(errs)
 }
 
-// Answer is a node's latest answer about a key.
+// Answer is a node's latest answer for a key.
 type Answer int
 
 // The answers of a node.
 const (
-	NotAsked  Answer = iota // not queried yet: the node is busy with an earlier call
-	Silent                  // queried, without an answer yet
-	Failed                  // the node answered with an error or timed out
-	Yes                     // the key is promised to this group
-	No                      // the key is not promised to this group, and may be promised to another
-	Abstained               // the node lost its memory and does not vote yet
+	NotQueried Answer = iota // not queried yet: the node is busy with an earlier call
+	Silent                   // queried, without an answer yet
+	Failed                   // the node answered with an error or timed out
+	Yes                      // the key is promised to this group
+	No                       // the key is not promised to this group, and may be promised to another
+	Abstained                // the node lost its memory and does not vote yet
 )
 
 // NodeAnswer is one node's part in a Failure.
@@ -69,7 +69,7 @@ type NodeAnswer struct {
 
 func (s NodeAnswer) String() string {
 	switch {
-	case s.Answer == NotAsked:
+	case s.Answer == NotQueried:
 		return s.Node + " still has an earlier call to answer"
 	case s.Answer == Silent:
 		return s.Node + " has not answered"
@@ -96,37 +96,37 @@ func (h Holding) who() string {
 // Failure is the reason why a key was refused or lost. It wraps ErrRefused or ErrLost, and the
 // errors of the nodes.
 type Failure struct {
-	Key   string
-	Kind  error // ErrRefused or ErrLost
-	Why   string
-	Votes int          // size of a majority
-	Said  []NodeAnswer // by node; empty if no node caused it
+	Key     string
+	Kind    error // ErrRefused or ErrLost
+	Why     string
+	Votes   int          // size of a majority
+	Answers []NodeAnswer // by node; empty if no node caused it
 }
 
 func (f *Failure) Error() string { return fmt.Sprintf("%v: %s: %s", f.Kind, f.Key, f.Reason()) }
 
 // Reason returns the error's text without its kind and key.
 func (f *Failure) Reason() string {
-	if len(f.Said) == 0 {
+	if len(f.Answers) == 0 {
 		return f.Why
 	}
-	granted, said := 0, make([]string, len(f.Said))
-	for i, s := range f.Said {
-		said[i] = s.String()
-		if s.Answer == Yes {
+	granted, answers := 0, make([]string, len(f.Answers))
+	for i, a := range f.Answers {
+		answers[i] = a.String()
+		if a.Answer == Yes {
 			granted++
 		}
 	}
 	if f.Kind == ErrLost && granted >= f.Votes {
 		return f.Why + ": the lock nodes granted it, but this process was too slow"
 	}
-	return fmt.Sprintf("%s (%d of %d nodes must have it): %s", f.Why, f.Votes, len(f.Said), strings.Join(said, "; "))
+	return fmt.Sprintf("%s (%d of %d nodes must have it): %s", f.Why, f.Votes, len(f.Answers), strings.Join(answers, "; "))
 }
 
 // Unwrap returns the kind and the errors of the nodes.
 func (f *Failure) Unwrap() []error {
 	errs := []error{f.Kind}
-	for _, s := range f.Said {
+	for _, s := range f.Answers {
 		if s.Err != nil {
 			errs = append(errs, s.Err)
 		}
@@ -137,8 +137,8 @@ func (f *Failure) Unwrap() []error {
 // Denied reports whether so many nodes denied the request that a retry is useless: see
 // NotPermitted.
 func (f *Failure) Denied() bool {
-	errs := make([]error, len(f.Said))
-	for i, s := range f.Said {
+	errs := make([]error, len(f.Answers))
+	for i, s := range f.Answers {
 		errs[i] = s.Err
 	}
 	return NotPermitted(errs)
@@ -149,9 +149,9 @@ func (f *Failure) Denied() bool {
 func (f *Failure) Holder() (Holding, bool) {
 	var best Holding
 	most := 0
-	for _, s := range f.Said {
+	for _, s := range f.Answers {
 		votes := 0
-		for _, other := range f.Said {
+		for _, other := range f.Answers {
 			if s.Holder.Token != "" && s.Holder.Token == other.Holder.Token {
 				votes++
 			}
@@ -166,21 +166,21 @@ func (f *Failure) Holder() (Holding, bool) {
 // failure builds a Failure from each node's last answer about the key.
 func (k *key) failure(kind error, why string) *Failure {
 	g := k.g
-	f := &Failure{Key: k.name, Kind: kind, Why: why, Votes: g.majority(), Said: make([]NodeAnswer, len(k.nodes))}
+	f := &Failure{Key: k.name, Kind: kind, Why: why, Votes: g.majority(), Answers: make([]NodeAnswer, len(k.nodes))}
 	for i, st := range k.lease.at {
 		s := NodeAnswer{Node: g.cfg.Nodes[i], Answer: st.answer}
-		asking, seen := k.nodes[i].inFlight == dueBallot, &g.nodes[i].seen
+		pending, seen := k.nodes[i].inFlight == dueBallot, &g.nodes[i].seen
 		switch {
-		case asking && st.answer == Yes:
+		case pending && st.answer == Yes:
 			s.Answer = Silent // the extension has no answer yet
-		case !asking && seen.err != nil && (st.answer == NotAsked || st.answer == Silent || st.answer == Yes):
+		case !pending && seen.err != nil && (st.answer == NotQueried || st.answer == Silent || st.answer == Yes):
 			s.Answer, s.Err = Failed, seen.err
 		case st.answer == No:
 			s.Holder = *st.holder
 		case st.answer == Abstained:
 			s.VotesFrom = seen.votesFrom
 		}
-		f.Said[i] = s
+		f.Answers[i] = s
 	}
 	return f
 }

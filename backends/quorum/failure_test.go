@@ -30,11 +30,11 @@ func TestErrorKind(t *testing.T) {
 	}
 }
 
-// Each answer of a node is told in its own words, and the holder by its address
+// Each answer of a node has its own text, and the holder is named by its address
 // if its note has one.
-func TestFailureSays(t *testing.T) {
-	for want, said := range map[string]quorum.NodeAnswer{
-		"n1 still has an earlier call to answer": {Node: "n1", Answer: quorum.NotAsked},
+func TestFailureText(t *testing.T) {
+	for want, answer := range map[string]quorum.NodeAnswer{
+		"n1 still has an earlier call to answer": {Node: "n1", Answer: quorum.NotQueried},
 		"n1 has not answered":                    {Node: "n1", Answer: quorum.Silent},
 		"n1 failed: no answer in time":           {Node: "n1", Answer: quorum.Failed, Err: errTimeout},
 		"n1 granted it":                          {Node: "n1", Answer: quorum.Yes},
@@ -48,7 +48,7 @@ func TestFailureSays(t *testing.T) {
 		"n1 has promised it to token t8 for another 1s": {Node: "n1", Answer: quorum.No,
 			Holder: quorum.Holding{Token: "t8", Note: "somebody else's", Left: time.Second}},
 	} {
-		if got := said.String(); got != want {
+		if got := answer.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -56,7 +56,7 @@ func TestFailureSays(t *testing.T) {
 
 // A failure wraps its kind and the errors of the nodes, and nothing that is nil.
 func TestFailureWraps(t *testing.T) {
-	f := &quorum.Failure{Kind: quorum.ErrLost, Said: []quorum.NodeAnswer{{Answer: quorum.Yes}, {Answer: quorum.Failed, Err: errTimeout}}}
+	f := &quorum.Failure{Kind: quorum.ErrLost, Answers: []quorum.NodeAnswer{{Answer: quorum.Yes}, {Answer: quorum.Failed, Err: errTimeout}}}
 	if got := f.Unwrap(); !slices.Equal(got, []error{quorum.ErrLost, errTimeout}) {
 		t.Errorf("wraps %v", got)
 	}
@@ -74,11 +74,11 @@ func TestFailureNamesTheHolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &quorum.Failure{}
 			for _, token := range c.tokens {
-				said := quorum.NodeAnswer{Answer: quorum.No}
+				answer := quorum.NodeAnswer{Answer: quorum.No}
 				if token != ' ' {
-					said.Holder.Token = string(token)
+					answer.Holder.Token = string(token)
 				}
-				f.Said = append(f.Said, said)
+				f.Answers = append(f.Answers, answer)
 			}
 			got, ok := f.Holder()
 			if got.Token != c.want || ok != (c.want != "") {
@@ -88,16 +88,16 @@ func TestFailureNamesTheHolder(t *testing.T) {
 	}
 }
 
-// A failure has what each node last said of the key.
+// A failure has the last answer of each node for the key.
 func TestFailureOfTheMachine(t *testing.T) {
 	other := quorum.Holding{Key: "a", Token: "other", Note: "10.0.0.9:80 4 3000", Left: time.Second}
-	type said = quorum.NodeAnswer
+	type answer = quorum.NodeAnswer
 	const yes, silent, failed, abstained = quorum.Yes, quorum.Silent, quorum.Failed, quorum.Abstained
-	no := said{Answer: quorum.No, Holder: other}
+	no := answer{Answer: quorum.No, Holder: other}
 	last := func(h *hand) quorum.Event { return h.events[len(h.events)-1] }
 	for name, c := range map[string]struct {
 		test func(*hand) // to a refusal or loss
-		want []said
+		want []answer
 	}{
 		"a node that has not answered": {func(h *hand) {
 			h.acquire("a")
@@ -105,8 +105,8 @@ func TestFailureOfTheMachine(t *testing.T) {
 			h.votes(1, "o")
 			h.pass(ttl)
 			h.do(h.m.Tick(h.now))
-		}, []said{{Answer: yes}, no, {Answer: silent}}},
-		"a node that failed before, and is asked again": {func(h *hand) {
+		}, []answer{{Answer: yes}, no, {Answer: silent}}},
+		"a node that failed before, and gets another request": {func(h *hand) {
 			h.acquire("a")
 			h.votes(0, "o")
 			h.fail(2)
@@ -115,8 +115,8 @@ func TestFailureOfTheMachine(t *testing.T) {
 			h.fail(2) // to release it
 			h.sleep()
 			h.votes(0, "o")
-		}, []said{no, {Answer: silent}, {Answer: silent}}},
-		"nodes that granted it and are asked to extend it": {func(h *hand) {
+		}, []answer{no, {Answer: silent}, {Answer: silent}}},
+		"nodes that granted it and have a request to extend it": {func(h *hand) {
 			h.acquire("a")
 			h.votes(0, "y")
 			h.votes(1, "y")
@@ -125,7 +125,7 @@ func TestFailureOfTheMachine(t *testing.T) {
 			h.fail(0)
 			h.pass(ttl)
 			h.do(h.m.Tick(h.now))
-		}, []said{{Answer: failed, Err: errTimeout}, {Answer: silent}, {Answer: silent}}},
+		}, []answer{{Answer: failed, Err: errTimeout}, {Answer: silent}, {Answer: silent}}},
 		"a node that is to release an older try": {func(h *hand) {
 			h.acquire("a")
 			h.votes(0, "y")
@@ -140,8 +140,8 @@ func TestFailureOfTheMachine(t *testing.T) {
 				h.t.Fatalf("node 0 is not to release now: %+v", h.calls)
 			}
 			h.votes(2, "o")
-		}, []said{{Answer: yes}, no, no}},
-		"a node that said no, and failed since": {func(h *hand) {
+		}, []answer{{Answer: yes}, no, no}},
+		"a node that answered no, and failed since": {func(h *hand) {
 			h.acquire("a")
 			h.votes(0, "y")
 			h.votes(1, "y")
@@ -150,11 +150,11 @@ func TestFailureOfTheMachine(t *testing.T) {
 			h.votes(2, "o")
 			h.fail(0)
 			h.fail(1)
-			h.sleep() // all are asked whether they still have it
+			h.sleep() // all get a request to renew it
 			h.fail(2)
 			h.votes(0, "o")
-		}, []said{no, {Answer: silent}, no}},
-		"a node that said no, and is asked again": {func(h *hand) {
+		}, []answer{no, {Answer: silent}, no}},
+		"a node that answered no, and gets another request": {func(h *hand) {
 			h.acquire("a")
 			h.votes(0, "y")
 			h.votes(1, "y")
@@ -165,7 +165,7 @@ func TestFailureOfTheMachine(t *testing.T) {
 			h.fail(1)
 			h.sleep()
 			h.votes(0, "o")
-		}, []said{no, {Answer: silent}, no}},
+		}, []answer{no, {Answer: silent}, no}},
 		"a node that abstained once and has voted since": {func(h *hand) {
 			h.acquire("a")
 			h.abstain(0)
@@ -176,7 +176,7 @@ func TestFailureOfTheMachine(t *testing.T) {
 			h.votes(0, "y")
 			h.abstain(1)
 			h.votes(2, "o")
-		}, []said{{Answer: yes}, {Answer: abstained}, no}},
+		}, []answer{{Answer: yes}, {Answer: abstained}, no}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHand(t, 3)
@@ -190,7 +190,7 @@ func TestFailureOfTheMachine(t *testing.T) {
 				if want.Answer == abstained {
 					want.VotesFrom = h.now.Wall.Add(7 * time.Second)
 				}
-				if got := e.Cause.Said[i]; got != want {
+				if got := e.Cause.Answers[i]; got != want {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
 			}
@@ -198,7 +198,7 @@ func TestFailureOfTheMachine(t *testing.T) {
 	}
 }
 
-// Nodes that do not permit what they are asked end a wait where the others are no majority.
+// Nodes that deny a request end a wait if the others are no majority.
 func TestNotPermitted(t *testing.T) {
 	denied, away := fmt.Errorf("node: %w", fs.ErrPermission), errors.New("away")
 	for _, test := range []struct {
@@ -224,7 +224,7 @@ func TestNotPermitted(t *testing.T) {
 
 // A lease that a majority had granted was lost because the process was late, and not because of a node.
 func TestFailureOfASlowProcess(t *testing.T) {
-	f := &quorum.Failure{Key: "a", Kind: quorum.ErrLost, Why: "late", Votes: 1, Said: []quorum.NodeAnswer{{Node: "n0", Answer: quorum.Yes}}}
+	f := &quorum.Failure{Key: "a", Kind: quorum.ErrLost, Why: "late", Votes: 1, Answers: []quorum.NodeAnswer{{Node: "n0", Answer: quorum.Yes}}}
 	if got, want := f.Error(), "the lease was lost: a: late: the lock nodes granted it, but this process was too slow"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -21,7 +21,7 @@ type sighting struct {
 }
 
 // observeHolders records the holders that nodes named in a refused try. It uses the monotonic
-// clock only: a wall clock that jumps ahead must not make another holder's promise look older.
+// clock only: a wall clock that jumps ahead must not make another holder's promise older.
 func (k *key) observeHolders() {
 	now := k.g.last.Mono
 	if k.sightings == nil {
@@ -30,7 +30,7 @@ func (k *key) observeHolders() {
 	for i, st := range k.lease.at {
 		s := &k.sightings[i]
 		switch {
-		case st.answer == NotAsked || st.answer == Silent:
+		case st.answer == NotQueried || st.answer == Silent:
 			// A try is refused before all nodes have answered. If the node's next answer is the
 			// same, nothing has changed in between.
 		case st.answer != No || st.holder.Token == "":
@@ -60,7 +60,7 @@ func (k *key) breakFaulty() {
 	}
 	for i, s := range k.sightings {
 		if k.faulty(s) {
-			k.owe(&k.nodes[i], Ask{Key: k.name, Token: s.token, Note: s.note})
+			k.queueRelease(&k.nodes[i], LeaseRequest{Key: k.name, Token: s.token, Note: s.note})
 			k.sightings[i] = sighting{}
 		}
 	}

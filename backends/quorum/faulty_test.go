@@ -9,8 +9,8 @@ import (
 	"salectl/backends/quorum"
 )
 
-// says answers a ballot for one key with who has it.
-func (h *hand) says(node int, token, note string) {
+// answerHolder answers a ballot for one key with who has it.
+func (h *hand) answerHolder(node int, token, note string) {
 	h.t.Helper()
 	c := h.take(node)
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
@@ -19,7 +19,7 @@ func (h *hand) says(node int, token, note string) {
 	}}))
 }
 
-// sighted is what the nodes of a refused try say: an element for each, "" for
+// sighted has the answers of the nodes in a refused try: an element for each, "" for
 // no answer, and what happens before.
 type sighted struct {
 	pass  time.Duration
@@ -111,8 +111,8 @@ func TestFaultyAgain(t *testing.T) {
 	}
 }
 
-// refusedBy has nodes answer a try, lets the machine do what it owes, and says
-// which nodes were asked to remove another holder: exactly what they have said.
+// refusedBy makes nodes answer a try, lets the machine send its releases, and returns
+// the nodes that were requested to remove another holder: exactly the one that they named.
 func (h *hand) refusedBy(notes [3]string) (removes string) {
 	h.t.Helper()
 	for node, note := range notes {
@@ -123,11 +123,11 @@ func (h *hand) refusedBy(notes [3]string) (removes string) {
 		case "unsent":
 			h.unsent(node)
 		default:
-			token, said, ok := strings.Cut(note, "|")
+			token, text, ok := strings.Cut(note, "|")
 			if !ok {
-				token, said = "other", note
+				token, text = "other", note
 			}
-			h.says(node, token, said)
+			h.answerHolder(node, token, text)
 		}
 	}
 	for len(h.calls) > 0 {
@@ -143,7 +143,7 @@ func (h *hand) refusedBy(notes [3]string) (removes string) {
 					}
 					removes += fmt.Sprintf(" %d", node)
 					if a.Note != notes[node] {
-						h.t.Errorf("node %d is to remove %q, and has said %q", node, a.Note, notes[node])
+						h.t.Errorf("node %d is to remove %q, and has named %q", node, a.Note, notes[node])
 					}
 				}
 				h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq}))

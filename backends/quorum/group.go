@@ -55,10 +55,10 @@ type groupCall struct {
 
 // part is one key's share of a groupCall.
 type part struct {
-	k     *key
-	frees int // of a release: number of its asks
+	k        *key
+	releases int // of a release: number of its requests
 
-	// Of a ballot, which has one ask for each part:
+	// Of a ballot, which has one request for each part:
 	lease *lease
 	round uint64
 	renew bool
@@ -139,8 +139,8 @@ func (g *Group) waiting(name string, waited time.Duration) {
 	}
 }
 
-// inquire renews a held key, and queries with the renewal whether the key's lists are empty.
-func (g *Group) inquire(now clock.Now, name string) Effects {
+// queryWaiters renews a held key, and queries with the renewal whether the key's lists are empty.
+func (g *Group) queryWaiters(now clock.Now, name string) Effects {
 	g.observe(now)
 	if k := g.byName[name]; k != nil && k.state == Held {
 		k.begin()
@@ -149,8 +149,8 @@ func (g *Group) inquire(now clock.Now, name string) Effects {
 	return g.effects()
 }
 
-// hasNoWaiters reports whether a majority of the nodes has answered the last inquiry about a key and has
-// no waiter on its lists. Every waiter is on the lists of a majority.
+// hasNoWaiters reports whether a majority of the nodes has answered the last query for the waiters of a
+// key and has none on its lists. Every waiter is on the lists of a majority.
 func (g *Group) hasNoWaiters(name string) bool {
 	k := g.byName[name]
 	return k != nil && k.state == Held && k.round.queryWaiters && k.lease.noWaiters >= g.majority()
@@ -189,7 +189,7 @@ func (g *Group) Reply(now clock.Now, r Reply) Effects {
 			p.k.count(r.Node, p, i, r.Ballot)
 			p.k.decide()
 		} else {
-			p.k.freed(r.Node, p.frees)
+			p.k.freed(r.Node, p.releases)
 		}
 		p.k.advance()
 	}
@@ -253,7 +253,7 @@ func (g *Group) serve(i int) time.Duration {
 	var any [dueBallot + 1]bool
 	for _, k := range g.keys {
 		any[k.due(i)] = true
-		next = min(next, k.nodes[i].owedNext())
+		next = min(next, k.nodes[i].nextRelease())
 	}
 	switch {
 	case any[dueRelease] && !(any[dueBallot] && n.last == dueRelease):
@@ -270,7 +270,7 @@ func (g *Group) serve(i int) time.Duration {
 func (g *Group) send(i int, kind due) {
 	g.seq++
 	c := &groupCall{seq: g.seq, sent: g.last.Mono, vote: kind == dueBallot, parts: make([]part, 0, len(g.keys))}
-	asks := make([]Ask, 0, len(g.keys))
+	requests := make([]LeaseRequest, 0, len(g.keys))
 	for _, k := range g.keys {
 		if k.due(i) != kind {
 			continue
@@ -278,19 +278,19 @@ func (g *Group) send(i int, kind due) {
 		n := &k.nodes[i]
 		n.inFlight = kind
 		if c.vote {
-			ask := k.ballot(i)
-			asks = append(asks, ask)
-			c.parts = append(c.parts, part{k: k, lease: k.lease, round: k.round.id, renew: ask.Renew})
+			request := k.ballot(i)
+			requests = append(requests, request)
+			c.parts = append(c.parts, part{k: k, lease: k.lease, round: k.round.id, renew: request.Renew})
 		} else {
-			asks = append(asks, n.owed...)
-			c.parts = append(c.parts, part{k: k, frees: len(n.owed)})
+			requests = append(requests, n.releases...)
+			c.parts = append(c.parts, part{k: k, releases: len(n.releases)})
 		}
 	}
 	out := Call{Node: i, Seq: g.seq, Timeout: CallTimeout(g.cfg.TTL)}
 	if c.vote {
-		out.Vote = &Ballot{Marker: g.cfg.Marker, TTL: g.cfg.TTL, Asks: asks}
+		out.Vote = &Ballot{Marker: g.cfg.Marker, TTL: g.cfg.TTL, Requests: requests}
 	} else {
-		out.Release = asks
+		out.Release = requests
 	}
 	g.nodes[i].call, g.nodes[i].last = c, kind
 	g.out.Calls = append(g.out.Calls, out)
@@ -327,7 +327,7 @@ func (g *Group) Validity(name string) Validity {
 	return Validity{from: g.last, left: k.lease.since + g.tm.valid - g.aged}
 }
 
-// Settled reports whether no call is under way and no node owes a release.
+// Settled reports whether no call is under way and every node has confirmed its releases.
 func (g *Group) Settled() bool {
 	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(false) })
 }
@@ -338,10 +338,10 @@ func (g *Group) settledExceptFailed() bool {
 	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(true) })
 }
 
-// owes returns the number of keys whose release a node has not confirmed.
-func (g *Group) owes(i int) (n int) {
+// unconfirmed returns the number of releases that a node has not confirmed.
+func (g *Group) unconfirmed(i int) (n int) {
 	for _, k := range g.keys {
-		n += len(k.nodes[i].owed)
+		n += len(k.nodes[i].releases)
 	}
 	return n
 }
@@ -350,7 +350,7 @@ func (g *Group) owes(i int) (n int) {
 func (g *Group) majorityConfirmed() bool {
 	free := 0
 	for i := range g.nodes {
-		if g.owes(i) == 0 {
+		if g.unconfirmed(i) == 0 {
 			free++
 		}
 	}

@@ -60,7 +60,7 @@ func (h *groupHand) pass(d time.Duration) {
 	h.now.Wall = h.now.Wall.Add(d)
 }
 
-// sleep lets time pass to the instant that the group asked for.
+// sleep lets time pass until the wake-up time of the group.
 func (h *groupHand) sleep() {
 	h.t.Helper()
 	d := h.wake - h.now.Mono
@@ -96,7 +96,7 @@ func (h *groupHand) answer(node int, others ...string) {
 	r := quorum.Reply{Node: node, Seq: c.Seq}
 	if c.Vote != nil {
 		r.Ballot.Time = h.now.Wall
-		for _, a := range c.Vote.Asks {
+		for _, a := range c.Vote.Requests {
 			no := slices.Contains(others, a.Key)
 			var holder quorum.Holding
 			if no {
@@ -123,12 +123,12 @@ func (h *groupHand) fails(node int, err error) {
 	h.do(h.g.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq, Err: err}))
 }
 
-// asked are the keys of the call under way for a node, with a minus before those that
+// requested are the keys of the call under way for a node, with a minus before those that
 // it is to release.
-func (h *groupHand) asked(node int) (keys []string) {
+func (h *groupHand) requested(node int) (keys []string) {
 	c := h.calls[node]
 	if c.Vote != nil {
-		for _, a := range c.Vote.Asks {
+		for _, a := range c.Vote.Requests {
 			keys = append(keys, a.Key)
 		}
 	}
@@ -138,14 +138,14 @@ func (h *groupHand) asked(node int) (keys []string) {
 	return keys
 }
 
-func (h *groupHand) wantAsked(node int, want ...string) {
+func (h *groupHand) wantRequests(node int, want ...string) {
 	h.t.Helper()
-	if got := h.asked(node); !slices.Equal(got, want) {
-		h.t.Errorf("node %d is asked %q, want %q", node, got, want)
+	if got := h.requested(node); !slices.Equal(got, want) {
+		h.t.Errorf("node %d has the requests %q, want %q", node, got, want)
 	}
 }
 
-// wantEvents checks what was told since it was last asked, each as "kind key key".
+// wantEvents checks the events since its last call, each as "kind key key".
 func (h *groupHand) wantEvents(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -154,7 +154,7 @@ func (h *groupHand) wantEvents(want ...string) {
 	}
 	h.events = nil
 	if !slices.Equal(got, want) {
-		h.t.Errorf("told %q, want %q", got, want)
+		h.t.Errorf("events %q, want %q", got, want)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestGroup(t *testing.T) {
 			keys := keysTo(1024)
 			h.acquire(keys...)
 			for node := range 3 {
-				h.wantAsked(node, keys...)
+				h.wantRequests(node, keys...)
 			}
 			h.answers()
 			h.wantEvents(fmt.Sprint("won ", keys))
@@ -183,7 +183,7 @@ func TestGroup(t *testing.T) {
 			for range 10 {
 				h.sleep()
 				for node := range 3 {
-					h.wantAsked(node, keys...)
+					h.wantRequests(node, keys...)
 				}
 				h.answers()
 			}
@@ -204,8 +204,8 @@ func TestGroup(t *testing.T) {
 				t.Errorf("a is %v, c %v, d %v", h.g.State("a"), h.g.State("c"), h.g.State("d"))
 			}
 			h.acquire("a", "c") // held, and wanted
-			h.wantAsked(0, "-c")
-			h.wantAsked(1)
+			h.wantRequests(0, "-c")
+			h.wantRequests(1)
 			h.answer(0)
 			for h.g.Validity("a").At(h.now) {
 				h.sleep()
@@ -229,13 +229,13 @@ func TestGroup(t *testing.T) {
 				if len(h.calls) == 0 {
 					h.sleep()
 				}
-				if asked := h.asked(0); slices.Contains(asked, "a") || slices.Contains(asked, "b") {
+				if keys := h.requested(0); slices.Contains(keys, "a") || slices.Contains(keys, "b") {
 					renewals++
-					if !slices.Contains(asked, "a") || !slices.Contains(asked, "b") {
-						t.Errorf("the node is asked %q", asked)
+					if !slices.Contains(keys, "a") || !slices.Contains(keys, "b") {
+						t.Errorf("the requests are %q", keys)
 					}
-				} else if calls > 20 && !slices.Equal(asked, []string{"c", "d", "e"}) {
-					t.Errorf("the node is asked %q long after all were refused", asked)
+				} else if calls > 20 && !slices.Equal(keys, []string{"c", "d", "e"}) {
+					t.Errorf("the requests are %q long after all were refused", keys)
 				}
 				h.answers("c", "d", "e")
 			}
@@ -252,39 +252,39 @@ func TestGroup(t *testing.T) {
 			h.release("", "a")
 			h.acquire("f")
 			h.release("heir", "b")
-			h.wantAsked(0, "c")
+			h.wantRequests(0, "c")
 			h.answers()
-			h.wantAsked(0, "-a", "-b")
+			h.wantRequests(0, "-a", "-b")
 			h.acquire("g")
 			h.release("", "c")
 			h.answers()
-			h.wantAsked(0, "d", "e", "f", "g")
+			h.wantRequests(0, "d", "e", "f", "g")
 			h.answers()
-			h.wantAsked(0, "-c")
+			h.wantRequests(0, "-c")
 			h.answers()
-			h.wantAsked(0)
+			h.wantRequests(0)
 			h.wantEvents("won [a b]", "won [c]", "freed [a b]", "won [d e f g]", "freed [c]")
 		},
-		"only what is held is given to who is next, and asks bear a name that is not listed": func(t *testing.T) {
+		"only held keys are handed over, and requests have a waiter that is not listed": func(t *testing.T) {
 			h := newGroupHand(t, 3)
 			h.acquire("a", "b")
-			for _, a := range h.calls[0].Vote.Asks {
+			for _, a := range h.calls[0].Vote.Requests {
 				if a.Waiter != "me" || a.Waited >= 0 {
-					t.Errorf("the first try asks %+v", a)
+					t.Errorf("the first try requests %+v", a)
 				}
 			}
 			h.answer(0)
 			h.answer(1, "b")
 			h.release("heir", "a", "b")
-			h.wantAsked(0, "-a", "-b")
-			if asks := h.calls[0].Release; asks[0].Next != "heir" || asks[1].Next != "" {
-				t.Errorf("releases %+v", asks)
+			h.wantRequests(0, "-a", "-b")
+			if requests := h.calls[0].Release; requests[0].Next != "heir" || requests[1].Next != "" {
+				t.Errorf("releases %+v", requests)
 			}
 		},
 		"a key that was freed is forgotten, but not its counts nor its tokens": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a")
-			old := h.calls[0].Vote.Asks[0].Token
+			old := h.calls[0].Vote.Requests[0].Token
 			h.answers()
 			h.release("", "a")
 			if h.g.Settled() {
@@ -302,42 +302,42 @@ func TestGroup(t *testing.T) {
 			}
 			// The node was stopped, and did the old ballot only now.
 			c := h.take(0)
-			if c.Vote.Asks[0].Token == old {
+			if c.Vote.Requests[0].Token == old {
 				t.Errorf("token %s is used twice", old)
 			}
 			h.do(h.g.Reply(h.now, quorum.Reply{Seq: c.Seq, Ballot: quorum.BallotReply{
 				Yes: []bool{false}, Holders: []quorum.Holding{{Key: "a", Token: old, Left: ttl}}, Time: h.now.Wall,
 			}}))
-			h.wantAsked(0, "-a")
+			h.wantRequests(0, "-a")
 			if a := h.calls[0].Release[0]; a.Token != old {
 				t.Errorf("releases %+v, want token %s", a, old)
 			}
 		},
-		"one that is wanted again before it was freed is not told to be": func(t *testing.T) {
+		"a key that is wanted again before it was freed has no event freed": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a")
 			h.answers()
 			h.release("", "a")
 			h.acquire("a")
 			h.answers()
-			h.wantAsked(0, "a")
+			h.wantRequests(0, "a")
 			h.answers()
 			h.wantEvents("won [a]", "won [a]")
 		},
-		"who knows that a key is given to it asks at once": func(t *testing.T) {
+		"a notified waiter tries at once": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a", "b")
 			h.do(h.g.Woken(h.now, "a")) // while it is tried for
 			h.answers("a")
-			h.wantAsked(0, "a") // again, and nothing was told
+			h.wantRequests(0, "a") // again, without an event
 			h.wantEvents("won [b]")
 			h.answers("a")
-			h.wantAsked(0)
+			h.wantRequests(0)
 			h.do(h.g.Woken(h.now, "b", "c")) // held, and unknown
-			h.wantAsked(0)
+			h.wantRequests(0)
 			h.pass(10 * ms)
 			h.do(h.g.Woken(h.now, "a"))
-			h.wantAsked(0, "a")
+			h.wantRequests(0, "a")
 			h.answers()
 			h.wantEvents("refused [a]", "won [a]")
 			if got, want := h.g.Validity("a").Until(), h.now.Mono+ttl-drift; got != want {
@@ -349,19 +349,19 @@ func TestGroup(t *testing.T) {
 			h.acquire("a")
 			h.pass(ttl / 10)
 			h.acquire("b")
-			asked := h.now.Mono
+			sent := h.now.Mono
 			h.pass(ttl / 10)
 			h.answers()
-			if !slices.Contains(h.asked(0), "b") {
-				t.Errorf("the node is asked %q", h.asked(0))
+			if !slices.Contains(h.requested(0), "b") {
+				t.Errorf("the requests are %q", h.requested(0))
 			}
 			h.pass(ttl / 10)
 			h.answers()
-			if got, want := h.g.Validity("b").Until(), asked+ttl-drift; got != want {
+			if got, want := h.g.Validity("b").Until(), sent+ttl-drift; got != want {
 				t.Errorf("valid until %v, want %v", got, want)
 			}
 			if v := h.g.Validity("c"); v.At(h.now) || v.Until() != 0 {
-				t.Errorf("a key that nobody asked for is valid until %v", v.Until())
+				t.Errorf("a key that was never requested is valid until %v", v.Until())
 			}
 		},
 		"a wall clock that jumps ends all, also what nothing was due for": func(t *testing.T) {
@@ -381,12 +381,12 @@ func TestGroup(t *testing.T) {
 				t.Errorf("a is %v", h.g.State("a"))
 			}
 		},
-		"what no answer came to is asked again": func(t *testing.T) {
+		"a request without an answer is repeated": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a", "b")
 			h.release("", "b")
 			h.fails(0, errTimeout)
-			h.wantAsked(0, "-a", "-b") // it may have granted them
+			h.wantRequests(0, "-a", "-b") // it may have granted them
 			h.fails(0, errTimeout)
 			for range 100 {
 				if len(h.calls) > 0 {
@@ -413,7 +413,7 @@ func TestGroup(t *testing.T) {
 					h.sleep()
 				}
 			}
-			h.wantAsked(0, "-a")
+			h.wantRequests(0, "-a")
 			if took := h.now.Mono - begin; took < ttl || took > 2*ttl { // which is three times the interval
 				t.Errorf("it was removed after %v", took)
 			}
@@ -453,7 +453,7 @@ func TestGroupWhenLeasesRunOut(t *testing.T) {
 	if got := h.now.Mono - began; got != 104*ms+ms/2 {
 		t.Errorf("they are tried for again after %v", got)
 	}
-	h.wantAsked(0, "k0", "k1", "k2")
+	h.wantRequests(0, "k0", "k1", "k2")
 }
 
 // not time out again and again.
@@ -463,7 +463,7 @@ func TestGroupWithANodeThatHangs(t *testing.T) {
 	h.answer(0)
 	h.answer(1) // and node 2 hangs
 	h.wantEvents("won [a]")
-	// b is refused where it is asked; that node 2 might grant it counts until the
+	// b is refused where it is requested; that node 2 might grant it counts until the
 	// call of a has failed there.
 	h.acquire("b")
 	h.answer(0, "b")
@@ -472,7 +472,7 @@ func TestGroupWithANodeThatHangs(t *testing.T) {
 	h.pass(quorum.CallTimeout(ttl))
 	h.fails(2, errTimeout)
 	h.wantEvents("refused [b]")
-	h.wantAsked(2, "a")
+	h.wantRequests(2, "a")
 	if h.wake < h.now.Mono+ttl/128 {
 		t.Errorf("b is tried again after %v", h.wake-h.now.Mono)
 	}
@@ -490,7 +490,7 @@ func TestGroupWithANodeThatHangs(t *testing.T) {
 	}
 }
 
-// answers0and1 lets the first two nodes grant all that they are asked.
+// answers0and1 lets the first two nodes grant all requests.
 func (h *groupHand) answers0and1() {
 	for node := range 2 {
 		if _, ok := h.calls[node]; ok {

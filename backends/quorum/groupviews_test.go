@@ -29,7 +29,7 @@ func TestGroupViews(t *testing.T) {
 				t.Errorf("counts %+v", s)
 			}
 		},
-		"what happens at once to several keys is told by kind": func(t *testing.T) {
+		"simultaneous changes of several keys are one event for each kind": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a")
 			h.answers()
@@ -40,7 +40,7 @@ func TestGroupViews(t *testing.T) {
 			h.release("", "c", "d")
 			h.wantEvents("losing [a]", "refused [b]", "refused [c]", "refused [d]", "freed [c d]")
 		},
-		"one that was lost may be asked for again at once": func(t *testing.T) {
+		"a lost key may be requested again at once": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a")
 			h.answers()
@@ -64,8 +64,8 @@ func TestGroupViews(t *testing.T) {
 			h.release("", "a")
 			// b waits for node 2, which failed, and is refused; c has its majority.
 			for i, want := range []int{1, 2, 2} {
-				if owes := h.g.Owes(i); owes != want {
-					t.Errorf("node %d owes %d releases, want %d", i, owes, want)
+				if got := h.g.Unconfirmed(i); got != want {
+					t.Errorf("node %d has %d unconfirmed releases, want %d", i, got, want)
 				}
 			}
 			if v := h.g.Node(2); v.Err != errTimeout || h.g.Node(0).Err != nil {
@@ -80,7 +80,7 @@ func TestGroupViews(t *testing.T) {
 					t.Errorf("the clock's error is known from %d of 3 nodes", node)
 				}
 				c := h.take(node)
-				h.pass(10 * ms) // so that the node told its time 5 ms ago
+				h.pass(10 * ms) // so that the node reported its time 5 ms ago
 				h.do(h.g.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
 					Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: h.now.Wall.Add(-off - 5*ms*time.Duration(node+1)),
 				}}))
@@ -103,7 +103,7 @@ func TestGroupViews(t *testing.T) {
 				t.Error("from node 1 by what is older than a ttl")
 			}
 		},
-		"what a node repaired counts once, however many machines asked": func(t *testing.T) {
+		"a repair counts once, whatever the number of machines with requests": func(t *testing.T) {
 			h := newGroupHand(t, 1)
 			h.acquire("a", "b", "c")
 			h.do(h.g.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: quorum.BallotReply{
@@ -133,13 +133,13 @@ func TestGroupViews(t *testing.T) {
 			h.fails(0, errTimeout)
 			h.pass(ms)
 			h.release("", "b")
-			h.answer(0) // b's, which is not asked for with a's
-			h.wantAsked(0)
+			h.answer(0) // b's, whose request is not in a call with a's
+			h.wantRequests(0)
 			h.answer(1)
 			h.answer(1)
 			begin := h.now.Mono
 			h.sleep()
-			h.wantAsked(0, "-a")
+			h.wantRequests(0, "-a")
 			if took := h.now.Mono - begin; took != ttl/16-ms {
 				t.Errorf("it woke after %v", took)
 			}
@@ -148,7 +148,7 @@ func TestGroupViews(t *testing.T) {
 				t.Errorf("it wakes at %v for nothing", h.wake)
 			}
 		},
-		"a new key is not waited for at a node that failed before it was asked for": func(t *testing.T) {
+		"a new key does not wait for a node that failed before the key's request": func(t *testing.T) {
 			h := newGroupHand(t, 3)
 			h.acquire("a")
 			h.answer(0)

@@ -8,16 +8,16 @@ import (
 	"salectl/backends/quorum"
 )
 
-// newHedger is a hand whose machine asks a majority first.
+// newHedger returns a hand whose machine queries a majority first.
 func newHedger(t *testing.T, nodes int) *hand {
 	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Hedge, cfg.Waiter = 2*ms, "w" })
 }
 
-// asks says which nodes have a call under way.
-func (h *hand) asks(want ...int) {
+// wantCalls checks which nodes have a call under way.
+func (h *hand) wantCalls(want ...int) {
 	h.t.Helper()
 	if got := slices.Sorted(maps.Keys(h.calls)); !slices.Equal(got, want) {
-		h.t.Fatalf("nodes %v are asked, want %v", got, want)
+		h.t.Fatalf("nodes %v have calls, want %v", got, want)
 	}
 }
 
@@ -26,18 +26,18 @@ func TestHedge(t *testing.T) {
 		"a lock that is held for a moment is known to a majority": func(t *testing.T) {
 			h := newHedger(t, 5)
 			h.acquire("a")
-			h.asks(0, 1, 2)
+			h.wantCalls(0, 1, 2)
 			for node := range 3 {
 				h.votes(node, "y")
 			}
 			h.is(quorum.Held)
 			h.pass(ms)
 			h.release()
-			h.asks(0, 1, 2)
+			h.wantCalls(0, 1, 2)
 			for node := range 3 {
 				h.frees(node, "a/t1")
 			}
-			h.told(quorum.Won, quorum.Freed)
+			h.wantEvents(quorum.Won, quorum.Freed)
 		},
 		"and to all when it is held for longer": func(t *testing.T) {
 			h := newHedger(t, 3)
@@ -48,18 +48,18 @@ func TestHedge(t *testing.T) {
 			if d := h.sleep(); d != 2*ms {
 				t.Errorf("after %v", d)
 			}
-			h.asks(2)
+			h.wantCalls(2)
 			h.votes(2, "y")
 			h.until(end)
 			h.sleep()
-			h.asked(2, "a/t1!")
+			h.wantRequests(2, "a/t1!")
 		},
-		"who is late has the others asked, and comes last from then on": func(t *testing.T) {
+		"a late node makes the try query the others, and is the last choice from then on": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.votes(1, "y")
 			h.sleep()
-			h.asks(0, 2)
+			h.wantCalls(0, 2)
 			h.votes(2, "y")
 			h.is(quorum.Held)
 			h.release()
@@ -67,9 +67,9 @@ func TestHedge(t *testing.T) {
 			h.frees(2, "a/t1")
 			h.fail(0)
 			h.frees(0, "a/t1")
-			h.told(quorum.Won, quorum.Freed)
+			h.wantEvents(quorum.Won, quorum.Freed)
 			h.acquire("a")
-			h.asks(0, 1) // it has answered since
+			h.wantCalls(0, 1) // it has answered since
 			h.votes(1, "y")
 			h.sleep()
 			h.votes(2, "y")
@@ -77,16 +77,16 @@ func TestHedge(t *testing.T) {
 			h.frees(1, "a/t2")
 			h.frees(2, "a/t2")
 			h.acquire("a") // while it has not
-			h.asks(0, 1, 2)
+			h.wantCalls(0, 1, 2)
 			h.votes(1, "y")
 			h.votes(2, "y")
 			h.is(quorum.Held)
 		},
-		"a no has the others asked at once": func(t *testing.T) {
+		"after a no the others are queried at once": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.votes(0, "o")
-			h.asks(1, 2)
+			h.wantCalls(1, 2)
 			h.votes(1, "y")
 			h.votes(2, "y")
 			h.is(quorum.Held)
@@ -99,17 +99,17 @@ func TestHedge(t *testing.T) {
 			h.release()
 			h.frees(1, "a/t1")
 			h.acquire("a")
-			h.asks(0, 1, 2)
+			h.wantCalls(0, 1, 2)
 			h.frees(0, "a/t1")
-			h.asks(1, 2)
+			h.wantCalls(1, 2)
 		},
-		"who is told of freed keys asks all": func(t *testing.T) {
+		"a group that is notified of freed keys queries all nodes": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.woken()
 			h.acquire("a")
-			h.asks(0, 1, 2)
+			h.wantCalls(0, 1, 2)
 		},
-		"where most are late, the first of those are asked, and no more than a majority": func(t *testing.T) {
+		"if most are late, the first of those are queried, and no more than a majority": func(t *testing.T) {
 			h := newHedger(t, 3)
 			slowly := func(nodes ...int) { // so that they stay late
 				h.pass(2 * ms)
@@ -124,16 +124,16 @@ func TestHedge(t *testing.T) {
 				}
 			}
 			h.acquire("a")
-			h.asks(0, 1)
+			h.wantCalls(0, 1)
 			h.sleep()
 			slowly(0, 1, 2)
 			h.acquire("a")
-			h.asks(0, 2)
+			h.wantCalls(0, 2)
 			h.votes(0, "y")
 			h.sleep()
 			slowly(2, 1)
 			h.acquire("a")
-			h.asks(0, 1)
+			h.wantCalls(0, 1)
 		},
 		"who has answered is not late because another is": func(t *testing.T) {
 			late := quorum.NewLateNodes(5)
@@ -144,24 +144,24 @@ func TestHedge(t *testing.T) {
 			one.votes(1, "y")
 			one.sleep()
 			other.acquire("b")
-			other.asks(0, 1, 3)
+			other.wantCalls(0, 1, 3)
 		},
 		"so does an abstention": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.abstain(0)
-			h.asks(1, 2)
+			h.wantCalls(1, 2)
 		},
 		"so does an error": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.fail(0)
-			h.asks(1, 2)
+			h.wantCalls(1, 2)
 			h.votes(1, "y")
 			h.votes(2, "y")
 			h.is(quorum.Held)
 		},
-		"who was refused asks all": func(t *testing.T) {
+		"a refused group queries all nodes": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")
 			h.votes(0, "o")
@@ -169,7 +169,7 @@ func TestHedge(t *testing.T) {
 			h.votes(2, "o")
 			h.frees(2, "a/t1")
 			h.sleep()
-			h.asks(0, 1, 2)
+			h.wantCalls(0, 1, 2)
 		},
 	} {
 		t.Run(name, test)

@@ -8,8 +8,8 @@ import (
 	"salectl/backends/quorum"
 )
 
-// The context of a lease says why the lease ended, also to who asks for it afterwards.
-func TestContextAskedForLate(t *testing.T) {
+// The context of a lease has the cause of its end, also if it is first used afterwards.
+func TestContextFirstUsedLate(t *testing.T) {
 	locks, err := quorum.NewLocks([]quorum.Node{yesNode{name: "a"}, yesNode{name: "b"}, yesNode{name: "c"}},
 		quorum.Config{Marker: "marker", Address: "here:1"}, quorum.Fifo)
 	if err != nil {
@@ -40,15 +40,15 @@ func TestContextAskedForLate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := context.Background()
+			used := context.Background()
 			if early {
-				asked = l.Context()
+				used = l.Context()
 			}
-			if asked.Err() != nil {
+			if used.Err() != nil {
 				t.Errorf("%s: the context of a lease that lasts has ended", name)
 			}
 			test.end(l, cancel)
-			if early && asked != l.Context() {
+			if early && used != l.Context() {
 				t.Errorf("%s: the context is another each time", name)
 			}
 			if got := context.Cause(l.Context()); !errors.Is(got, test.want) || l.Valid() {

@@ -199,7 +199,7 @@ func (k *keeper) close() {
 func (k *keeper) unfreed() error {
 	var errs []error
 	for i, name := range k.line.g.cfg.Nodes {
-		if k.line.g.owes(i) > 0 {
+		if k.line.g.unconfirmed(i) > 0 {
 			errs = append(errs, fmt.Errorf("lock node %s has not confirmed the release and forgets the key by itself within %v: %w",
 				name, k.line.g.cfg.TTL, cmp.Or(k.line.g.Node(i).Err, context.DeadlineExceeded)))
 		}

@@ -111,11 +111,11 @@ func (k *key) emitFreed() {
 	}
 }
 
-// settled reports whether no call is under way and no node owes a release, except nodes that have
-// failed twice to confirm one, if failed is set.
+// settled reports whether no call is under way and every node has confirmed its releases. If
+// failed is set, it ignores nodes that have failed twice to confirm one.
 func (k *key) settled(failed bool) bool {
 	return !slices.ContainsFunc(k.nodes, func(n node) bool {
-		return (n.inFlight != dueNothing || len(n.owed) > 0) && !(failed && n.failedReleases >= 2)
+		return (n.inFlight != dueNothing || len(n.releases) > 0) && !(failed && n.failedReleases >= 2)
 	})
 }
 

@@ -60,7 +60,7 @@ func (h *hand) do(e quorum.Effects) {
 	h.t.Helper()
 	for _, c := range e.Calls {
 		if c.Vote != nil && c.Vote.TTL != ttl {
-			h.t.Fatalf("node %d is asked for %v", c.Node, c.Vote.TTL)
+			h.t.Fatalf("node %d has a request with the ttl %v", c.Node, c.Vote.TTL)
 		}
 		if _, busy := h.calls[c.Node]; busy {
 			h.t.Fatalf("a second call for node %d: %+v", c.Node, c)
@@ -76,7 +76,7 @@ func (h *hand) pass(d time.Duration) {
 	h.now.Wall = h.now.Wall.Add(d)
 }
 
-// sleep lets time pass to the instant that the machine asked for.
+// sleep lets time pass until the wake-up time of the machine.
 func (h *hand) sleep() time.Duration {
 	h.t.Helper()
 	d := h.wake - h.now.Mono
@@ -106,15 +106,15 @@ func (h *hand) take(node int) quorum.Call {
 func (h *hand) votes(node int, votes string) quorum.Reply {
 	h.t.Helper()
 	c := h.take(node)
-	if c.Vote == nil || len(c.Vote.Asks) != len(votes) {
-		h.t.Fatalf("node %d is asked %+v, not for %d votes", node, c, len(votes))
+	if c.Vote == nil || len(c.Vote.Requests) != len(votes) {
+		h.t.Fatalf("node %d has the call %+v, without %d requests", node, c, len(votes))
 	}
 	r := quorum.Reply{Node: node, Seq: c.Seq}
 	r.Ballot.Time = h.now.Wall
 	for i, v := range votes {
 		var other quorum.Holding
 		if v == 'o' {
-			other = quorum.Holding{Key: c.Vote.Asks[i].Key, Token: "other", Note: "10.0.0.9:80 4 3000", Left: cmp.Or(h.left, time.Second)}
+			other = quorum.Holding{Key: c.Vote.Requests[i].Key, Token: "other", Note: "10.0.0.9:80 4 3000", Left: cmp.Or(h.left, time.Second)}
 		}
 		r.Ballot.Yes = append(r.Ballot.Yes, v == 'y')
 		r.Ballot.Holders = append(r.Ballot.Holders, other)
@@ -126,7 +126,7 @@ func (h *hand) votes(node int, votes string) quorum.Reply {
 func (h *hand) abstain(node int) {
 	h.t.Helper()
 	c := h.take(node)
-	n := len(c.Vote.Asks)
+	n := len(c.Vote.Requests)
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
 		Yes: make([]bool, n), Holders: make([]quorum.Holding, n),
 		Abstained: true, VotesFrom: h.now.Wall.Add(7 * time.Second), Time: h.now.Wall,
@@ -138,7 +138,7 @@ func (h *hand) fail(node int) {
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq, Err: errTimeout}))
 }
 
-// unsent says that a call has not left the process.
+// unsent replies that a call has not left the process.
 func (h *hand) unsent(node int) {
 	h.t.Helper()
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq, Err: quorum.ErrUnsent}))
@@ -158,12 +158,12 @@ func (h *hand) frees(node int, want ...string) {
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq}))
 }
 
-// asked says what a node is being asked: key/token, with ! for a renewal.
-func (h *hand) asked(node int, want ...string) {
+// wantRequests checks the requests to a node: key/token, with ! for a renewal.
+func (h *hand) wantRequests(node int, want ...string) {
 	h.t.Helper()
 	var got []string
 	if c := h.calls[node]; c.Vote != nil {
-		for _, a := range c.Vote.Asks {
+		for _, a := range c.Vote.Requests {
 			s := a.Key + "/" + strings.Replace(a.Token, ".", "", 1)
 			if a.Renew {
 				s += "!"
@@ -172,12 +172,12 @@ func (h *hand) asked(node int, want ...string) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		h.t.Fatalf("node %d is asked %v, want %v", node, got, want)
+		h.t.Fatalf("node %d has the requests %v, want %v", node, got, want)
 	}
 }
 
-// told takes the events so far and compares their kinds.
-func (h *hand) told(want ...quorum.EventKind) []quorum.Event {
+// wantEvents takes the events so far and compares their kinds.
+func (h *hand) wantEvents(want ...quorum.EventKind) []quorum.Event {
 	h.t.Helper()
 	got := h.events
 	h.events = nil
@@ -186,7 +186,7 @@ func (h *hand) told(want ...quorum.EventKind) []quorum.Event {
 		kinds = append(kinds, e.Kind)
 	}
 	if !slices.Equal(kinds, want) {
-		h.t.Fatalf("told %v, want %v", kinds, want)
+		h.t.Fatalf("events %v, want %v", kinds, want)
 	}
 	return got
 }
@@ -205,8 +205,7 @@ func (h *hand) until(want time.Duration) {
 	}
 }
 
-// holding returns a machine that holds a on nodes 0 and 1 of 3, with node 2 answered as the test
-// says.
+// holding returns a machine that holds a on nodes 0 and 1 of 3, with the third answer by node 2.
 func holding(t *testing.T, third string) *hand {
 	t.Helper()
 	h := newHand(t, 3)
@@ -218,7 +217,7 @@ func holding(t *testing.T, third string) *hand {
 	} else {
 		h.votes(2, third)
 	}
-	h.told(quorum.Won)
+	h.wantEvents(quorum.Won)
 	return h
 }
 
@@ -235,13 +234,13 @@ func TestMachine(t *testing.T) {
 			h.pass(100 * ms)
 			h.votes(0, "y")
 			h.is(quorum.Held)
-			if e := h.told(quorum.Won)[0]; !slices.Equal(e.Keys, []string{"a"}) {
+			if e := h.wantEvents(quorum.Won)[0]; !slices.Equal(e.Keys, []string{"a"}) {
 				t.Errorf("won %v", e.Keys)
 			}
 			h.until(sent + ttl - drift)
 			h.votes(1, "y") // a straggler changes nothing
 			h.until(sent + ttl - drift)
-			h.told()
+			h.wantEvents()
 		},
 		"renewal counts from its own sending, every third of the ttl": func(t *testing.T) {
 			h := holding(t, "y")
@@ -250,7 +249,7 @@ func TestMachine(t *testing.T) {
 			}
 			sent := h.now.Mono
 			for node := range 3 {
-				h.asked(node, "a/t1!")
+				h.wantRequests(node, "a/t1!")
 			}
 			h.pass(50 * ms)
 			h.votes(0, "y")
@@ -262,7 +261,7 @@ func TestMachine(t *testing.T) {
 			h := holding(t, "y")
 			for beat := uint64(2); beat < 5; beat++ {
 				h.sleep()
-				n, ok := quorum.ParseNote(h.calls[0].Vote.Asks[0].Note)
+				n, ok := quorum.ParseNote(h.calls[0].Vote.Requests[0].Note)
 				if !ok || n.Beats != beat || n.Address != "10.0.0.7:8080" {
 					t.Errorf("note %+v at beat %d", n, beat)
 				}
@@ -281,7 +280,7 @@ func TestMachine(t *testing.T) {
 			h.votes(0, "y")
 			h.votes(1, "y")
 			h.until(old)
-			h.asked(0, "a/t1!")
+			h.wantRequests(0, "a/t1!")
 			h.votes(0, "y")
 			h.until(h.now.Mono + ttl - drift)
 		},
@@ -293,47 +292,47 @@ func TestMachine(t *testing.T) {
 			h.pass(300 * ms)
 			h.votes(2, "y")
 			h.sleep()
-			h.asked(2, "a/t1!")
+			h.wantRequests(2, "a/t1!")
 		},
-		"a node without the key is asked to take it, and does not count yet": func(t *testing.T) {
+		"a node without the key gets a request for it, and does not count yet": func(t *testing.T) {
 			h := holding(t, "fail")
 			old := h.m.ValidUntil()
 			h.sleep()
-			h.asked(0, "a/t1!")
-			h.asked(2, "a/t1")
+			h.wantRequests(0, "a/t1!")
+			h.wantRequests(2, "a/t1")
 			h.votes(0, "y")
 			h.votes(2, "y")
 			h.until(old)
 			h.fail(1)
-			h.sleep() // no majority: all are asked whether they still have it
+			h.sleep() // no majority: all get a request to renew it
 			for node := range 3 {
-				h.asked(node, "a/t1!")
+				h.wantRequests(node, "a/t1!")
 			}
 			h.votes(0, "y")
 			h.votes(2, "y")
 			h.until(h.now.Mono + ttl - drift)
 		},
-		"after a round that failed, all are soon asked again, and none takes a key anew": func(t *testing.T) {
+		"after a failed round, all are soon queried again, and none acquires a key anew": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
 			for node := range 3 {
 				h.fail(node)
 			}
 			if d := h.sleep(); d != ttl/64 {
-				t.Errorf("asks again after %v", d)
+				t.Errorf("the next request follows after %v", d)
 			}
 			for node := range 3 {
-				h.asked(node, "a/t1!")
+				h.wantRequests(node, "a/t1!")
 			}
 		},
 		"lost when most nodes answer that they do not have it": func(t *testing.T) {
 			h := holding(t, "o")
 			h.sleep()
 			h.votes(0, "n")
-			h.is(quorum.Held) // node 2 is asked for it once more
+			h.is(quorum.Held) // node 2 gets another request for it
 			h.abstain(2)
 			h.is(quorum.Lost)
-			e := h.told(quorum.Losing)[0]
+			e := h.wantEvents(quorum.Losing)[0]
 			if !errors.Is(e.Cause, quorum.ErrLost) || e.Cause.Key != "a" || !slices.Equal(e.Keys, []string{"a"}) {
 				t.Errorf("%+v", e)
 			}
@@ -341,7 +340,7 @@ func TestMachine(t *testing.T) {
 				"n2 lost its memory and votes again at 2027-")
 			h.votes(1, "y")
 			h.frees(1, "a/t1")
-			h.told(quorum.Freed) // node 2 gives nothing to anybody before it has forgotten
+			h.wantEvents(quorum.Freed) // node 2 gives nothing to anybody before it has forgotten
 		},
 		"lost a margin before its time is up": func(t *testing.T) {
 			h := holding(t, "y")
@@ -357,7 +356,7 @@ func TestMachine(t *testing.T) {
 			if h.now.Mono != end-ttl/10 {
 				t.Errorf("lost %v before the end", end-h.now.Mono)
 			}
-			e := h.told(quorum.Losing)[0]
+			e := h.wantEvents(quorum.Losing)[0]
 			wantText(t, e.Cause, "a: it could not be renewed in time", "n1 failed: no answer in time")
 			if !errors.Is(e.Cause, errTimeout) {
 				t.Error("the nodes' errors are not wrapped")
@@ -396,12 +395,12 @@ func TestMachine(t *testing.T) {
 			h.do(h.m.Tick(h.now))
 			h.acquire("a")
 			h.frees(0, "a/t1") // first what was owed
-			h.asked(0, "a/t2")
+			h.wantRequests(0, "a/t2")
 			h.frees(1, "a/t1")
 			h.votes(0, "y")
 			h.votes(1, "y")
 			h.is(quorum.Held)
-			h.told(quorum.Losing, quorum.Won)
+			h.wantEvents(quorum.Losing, quorum.Won)
 		},
 		"refused, and then released": func(t *testing.T) {
 			h := newHand(t, 3)
@@ -409,7 +408,7 @@ func TestMachine(t *testing.T) {
 			h.votes(0, "o")
 			h.votes(1, "y")
 			h.votes(2, "o")
-			e := h.told(quorum.Refused)[0]
+			e := h.wantEvents(quorum.Refused)[0]
 			h.is(quorum.Acquiring)
 			if holder, ok := e.Cause.Holder(); !errors.Is(e.Cause, quorum.ErrRefused) || !ok || holder.Token != "other" {
 				t.Errorf("%+v, holder %v", e, holder)
@@ -417,7 +416,7 @@ func TestMachine(t *testing.T) {
 			wantText(t, e.Cause, "a: too few nodes granted it", "n0 has promised it to 10.0.0.9:80 for another 1s", "n1 granted it")
 			h.release()
 			h.frees(1, "a/t1")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 			if h.wake != 0 || len(h.calls) != 0 {
 				t.Errorf("wake %v, calls %v", h.wake, h.calls)
 			}
@@ -439,7 +438,7 @@ func TestMachine(t *testing.T) {
 			h.frees(1, "a/t1")
 			h.votes(0, "y")
 			h.votes(2, "y")
-			h.told(quorum.Refused, quorum.Won)
+			h.wantEvents(quorum.Refused, quorum.Won)
 		},
 		"refused again and again, ever more slowly, never at once": func(t *testing.T) {
 			h := newHand(t, 1)
@@ -471,14 +470,14 @@ func TestMachine(t *testing.T) {
 			if d := h.sleep(); d != ttl/3 {
 				t.Errorf("ends after %v", d)
 			}
-			e := h.told(quorum.Refused)[0]
+			e := h.wantEvents(quorum.Refused)[0]
 			wantText(t, e.Cause, "too few nodes answered in time", "n2 has not answered")
 			h.sleep()
 			h.pass(10 * ms)
 			h.fail(0) // free at last: first the release, then the new ballot
 			h.frees(0, "a/t1")
-			h.asked(0, "a/t2")
-			h.asked(1, "a/t1")
+			h.wantRequests(0, "a/t2")
+			h.wantRequests(1, "a/t1")
 		},
 		"release follows the ballot, and nothing follows the release": func(t *testing.T) {
 			h := newHand(t, 3)
@@ -491,9 +490,9 @@ func TestMachine(t *testing.T) {
 			h.is(quorum.Released)
 			h.frees(1, "a/t1")
 			h.fail(2)
-			h.told()
+			h.wantEvents()
 			h.frees(2, "a/t1")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 			if h.wake != 0 || h.m.Valid(h.now) {
 				t.Errorf("wake %v, valid %v", h.wake, h.m.Valid(h.now))
 			}
@@ -507,7 +506,7 @@ func TestMachine(t *testing.T) {
 				h.fail(1)
 				h.sleep()
 			}
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 			if took := h.now.Mono - began; took < ttl || took > 2*ttl || tries < 3 {
 				t.Errorf("%d tries in %v", tries, took)
 			}
@@ -523,21 +522,21 @@ func TestMachine(t *testing.T) {
 			h.votes(0, "y")
 			h.votes(1, "o")
 			h.votes(2, "o")
-			h.told(quorum.Refused, quorum.Refused)
+			h.wantEvents(quorum.Refused, quorum.Refused)
 			h.release() // while node 0 releases what it granted
 			h.frees(0, "a/t2")
 			h.frees(0, "a/w")
 			h.frees(1, "a/w")
-			h.told()
+			h.wantEvents()
 			h.frees(2, "a/w")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 		},
-		"an ask that had no answer is released even after a no": func(t *testing.T) {
+		"a request without an answer is released even after a no": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
 			h.votes(0, "y")
 			h.votes(1, "y")
-			h.votes(2, "o") // but the first ask for it may be on its way still
+			h.votes(2, "o") // but the first request for it may still arrive
 			h.release()
 			h.frees(2, "a/t1")
 		},
@@ -546,13 +545,13 @@ func TestMachine(t *testing.T) {
 			h.acquire("a")
 			h.unsent(0)
 			h.votes(1, "o")
-			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the lock node was not reached")
+			wantText(t, h.wantEvents(quorum.Refused)[0].Cause, "n0 failed: the lock node was not reached")
 			h.release()
 			h.votes(2, "o")
 			h.frees(2, "a/t1")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 		},
-		"unless it was asked before, and may do that yet": func(t *testing.T) {
+		"unless it has an earlier request, and may still grant it": func(t *testing.T) {
 			h := newHand(t, 3)
 			h.acquire("a")
 			h.fail(0)
@@ -562,7 +561,7 @@ func TestMachine(t *testing.T) {
 			h.unsent(0)
 			h.votes(1, "o")
 			h.votes(2, "o")
-			h.told(quorum.Refused)
+			h.wantEvents(quorum.Refused)
 			h.frees(0, "a/t1")
 		},
 		"an answer that comes twice counts once": func(t *testing.T) {
@@ -576,9 +575,9 @@ func TestMachine(t *testing.T) {
 			h := newHand(t, 1)
 			h.acquire("a")
 			h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: quorum.BallotReply{Yes: []bool{true}}}))
-			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 1 asks")
+			wantText(t, h.wantEvents(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 1 requests")
 		},
-		"nodes are seen for what they last said": func(t *testing.T) {
+		"the view of a node is its last answer": func(t *testing.T) {
 			h := holding(t, "fail")
 			h.sleep()
 			h.votes(0, "y")
@@ -601,12 +600,12 @@ func TestMachine(t *testing.T) {
 			h.votes(1, "y")
 			h.abstain(2)
 			h.sleep()
-			h.asked(2, "a/t1")
+			h.wantRequests(2, "a/t1")
 			h.votes(2, "y")
 			h.votes(0, "y")
 			h.votes(1, "y")
 			h.sleep()
-			h.asked(2, "a/t1!")
+			h.wantRequests(2, "a/t1!")
 		},
 	} {
 		t.Run(name, test)

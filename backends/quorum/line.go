@@ -49,9 +49,9 @@ const (
 // processes get it, if there are any.
 const turn = 200 * time.Millisecond
 
-// inquiry is how long before the end of a turn the nodes are queried for other waiters, and how
+// queryTime is how long before the end of a turn the nodes are queried for other waiters, and how
 // long after the end their answers still count.
-const inquiry = 10 * time.Millisecond
+const queryTime = 10 * time.Millisecond
 
 // line is one process's queue for a key, with its holder. Only the line calls the nodes, whatever
 // its length, and it passes the key on without calling them. It is a step machine, like the Group
@@ -66,7 +66,7 @@ type line struct {
 	cause   *Failure  // of the last refused try
 
 	turnEnds time.Duration // monotonic
-	inquired bool          // the nodes were queried for other waiters in this turn
+	queried  bool          // the nodes were queried for other waiters in this turn
 	resumeAt time.Duration // monotonic: time of the next Acquire, after a yield to other processes; 0: not yielding
 	partAt   time.Duration // monotonic: time limit for releases while the line is empty; 0: it is not empty
 
@@ -142,13 +142,13 @@ func (l *line) handOn(now clock.Now) {
 // key. A process that polls and is on no list gets it when this line is empty.
 func (l *line) goesOn(now clock.Now) bool {
 	switch {
-	case now.Mono < l.turnEnds-inquiry:
+	case now.Mono < l.turnEnds-queryTime:
 	case now.Mono < l.turnEnds:
-		if !l.inquired {
-			l.inquired = true
-			l.follow(now, l.g.inquire(now, l.key))
+		if !l.queried {
+			l.queried = true
+			l.follow(now, l.g.queryWaiters(now, l.key))
 		}
-	case l.inquired && now.Mono < l.turnEnds+inquiry && l.g.hasNoWaiters(l.key):
+	case l.queried && now.Mono < l.turnEnds+queryTime && l.g.hasNoWaiters(l.key):
 		l.begins(now)
 	default:
 		return false
@@ -157,7 +157,7 @@ func (l *line) goesOn(now clock.Now) bool {
 }
 
 // begins starts a turn.
-func (l *line) begins(now clock.Now) { l.turnEnds, l.inquired = now.Mono+turn, false }
+func (l *line) begins(now clock.Now) { l.turnEnds, l.queried = now.Mono+turn, false }
 
 func (l *line) grant() {
 	l.holder = l.waiting[0]
@@ -185,7 +185,7 @@ func (l *line) refuse(t *ticket, why string) {
 		*f = *l.cause
 		why += "; " + f.Why
 	case trying != nil && trying.lease != nil && !t.once:
-		f.Said = trying.failure(ErrRefused, why).Said
+		f.Answers = trying.failure(ErrRefused, why).Answers
 	default:
 		why += "; other goroutines of this process wait for it"
 	}

@@ -48,12 +48,12 @@ func TestLine(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			holder := l.enter(0, 0)
-			asked := l.asked
+			made := l.made
 			refused := l.once()
 			b.are(t, "holds refused", holder, refused)
 			wantWhy(t, refused, "it could not be acquired at once; another goroutine of this process holds it")
-			if l.asked != asked {
-				t.Error("the nodes were asked")
+			if l.made != made {
+				t.Error("the nodes were called")
 			}
 			l.leave(holder)
 			b.are(t, "holds", l.once())
@@ -73,7 +73,7 @@ func TestLine(t *testing.T) {
 			b.lines[0].leave(holder)
 			b.clean(t)
 		},
-		"patience ends, and says who has it": func(t *testing.T) {
+		"an error after the timeout names the holder": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo, quorum.Fifo)
 			holder := b.lines[0].enter(0, 0)
 			one, two := b.lines[1].enter(0, time.Second), b.lines[1].enter(0, 3*time.Second)
@@ -103,7 +103,7 @@ func TestLine(t *testing.T) {
 			var f *quorum.Failure
 			if errors.As(impatient.Err(), &f) {
 				if h, ok := f.Holder(); ok {
-					t.Errorf("it is said to be held by %+v", h)
+					t.Errorf("the reported holder is %+v", h)
 				}
 			}
 		},
@@ -123,11 +123,11 @@ func TestLine(t *testing.T) {
 		"leaving in the middle of a try gives back what it got": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
-			l.deaf = true
+			l.unreachable = true
 			only := l.enter(0, 0)
 			l.answer(0, nil)
 			l.leave(only)
-			l.deaf = false
+			l.unreachable = false
 			b.settle()
 			b.are(t, "over", only)
 			if !l.idle || !l.free {
@@ -135,21 +135,21 @@ func TestLine(t *testing.T) {
 			}
 			b.clean(t)
 		},
-		"within a turn the nodes are not asked, after it they have the key": func(t *testing.T) {
+		"within a turn the nodes are not called, after it the key is released": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			var tickets []*quorum.Ticket
 			for range 4 {
 				tickets = append(tickets, l.enter(0, 0))
 			}
-			asked := l.asked
+			made := l.made
 			b.pass(100 * ms)
 			l.leave(tickets[0])
 			b.pass(89 * ms)
 			l.leave(tickets[1])
 			b.are(t, "over over holds waits", tickets...)
-			if l.asked != asked {
-				t.Errorf("%d calls to hand the key on", l.asked-asked)
+			if l.made != made {
+				t.Errorf("%d calls to hand the key on", l.made-made)
 			}
 			b.pass(11 * ms)
 			l.leave(tickets[2])
@@ -158,25 +158,25 @@ func TestLine(t *testing.T) {
 			b.pass(2 * ms)
 			b.are(t, "holds", tickets[3])
 		},
-		"another turn begins where nodes say that nobody else waits": func(t *testing.T) {
+		"another turn begins if nodes report no other waiter": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			l.enter(0, 0)
-			asked := l.asked
+			made := l.made
 			for range 1000 {
 				l.enter(0, 0)
 				b.pass(ms)
 				l.leave(l.inside[0])
 				b.are(t, "holds", l.inside[0])
 			}
-			// Once in each of five turns the holder asks and renews.
-			if n := l.asked - asked; n > 5*len(b.nodes) {
+			// Once in each of five turns the holder queries and renews.
+			if n := l.made - made; n > 5*len(b.nodes) {
 				t.Errorf("%d calls in 5 turns", n)
 			}
 		},
-		"where nodes do not say whether anybody else waits others are let in": func(t *testing.T) {
+		"if nodes do not report waiters, other processes get the key": func(t *testing.T) {
 			for name, unsure := range map[string]func(*benchLine){
-				"no majority answers": func(l *benchLine) { l.deaf = true },
+				"no majority answers": func(l *benchLine) { l.unreachable = true },
 				"a majority does not know": func(l *benchLine) {
 					for _, n := range l.b.nodes[:2] {
 						n.knows = func() bool { return false }
@@ -200,7 +200,7 @@ func TestLine(t *testing.T) {
 				}
 			}
 		},
-		"what nodes have said is soon too old": func(t *testing.T) {
+		"an answer about waiters is soon too old": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			one, two, three := l.enter(0, 0), l.enter(0, 0), l.enter(0, 0)
@@ -221,11 +221,11 @@ func TestLine(t *testing.T) {
 			b.pass(time.Second)
 			b.are(t, "waits", two)
 			theirs.leave(other)
-			b.are(t, "holds over", two, other) // it was told, and did not come by chance
+			b.are(t, "holds over", two, other) // it was notified, and did not try by chance
 			ours.leave(two)
 			b.clean(t)
 		},
-		"among processes who waits longest is told": func(t *testing.T) {
+		"among processes the longest waiter is notified": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo, quorum.Fifo, quorum.Fifo, quorum.Fifo)
 			tickets := []*quorum.Ticket{b.lines[0].enter(0, 0)}
 			for _, i := range []int{2, 3, 1} {
@@ -260,14 +260,14 @@ func TestLine(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			one := l.enter(0, 0)
-			l.deaf = true
+			l.unreachable = true
 			l.leave(one)
 			if l.free || l.idle {
 				t.Errorf("free %v, idle %v before any node has answered", l.free, l.idle)
 			}
 			two := l.enter(0, 0)
 			b.are(t, "waits", two)
-			l.deaf = false
+			l.unreachable = false
 			b.settle()
 			b.are(t, "holds", two)
 			l.leave(two)
@@ -277,7 +277,7 @@ func TestLine(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			one := l.enter(0, 0)
-			l.deaf = true
+			l.unreachable = true
 			l.leave(one)
 			for i, want := range []struct{ free, idle bool }{{false, false}, {true, false}, {true, true}} {
 				l.answer(0, nil)
@@ -296,17 +296,17 @@ func TestLine(t *testing.T) {
 			l.leave(two)
 			b.clean(t)
 		},
-		"a loss with nobody in line asks for nothing": func(t *testing.T) {
+		"a loss with an empty line makes no request": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			one := l.enter(0, 0)
 			b.move(ttl)
-			l.deaf = true
+			l.unreachable = true
 			l.did(l.Tick(b.now))
 			b.are(t, "lost", one)
 			for _, c := range l.calls {
 				if c.Vote != nil {
-					t.Errorf("node %d is asked for it", c.Node)
+					t.Errorf("node %d has a request for it", c.Node)
 				}
 			}
 		},
@@ -315,10 +315,10 @@ func TestLine(t *testing.T) {
 			l := b.lines[0]
 			l.did(l.Tick(b.now))
 			b.move(time.Minute)
-			l.deaf = true
+			l.unreachable = true
 			one := l.enter(0, 0)
 			b.pass(10 * ms)
-			l.deaf = false
+			l.unreachable = false
 			b.settle()
 			b.are(t, "holds", one)
 			two := l.enter(0, 0)
@@ -332,10 +332,10 @@ func TestLine(t *testing.T) {
 			}
 			b.are(t, "holds", two)
 		},
-		"who does not wait is refused where others ask": func(t *testing.T) {
+		"a ticket that does not wait is refused while others try": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
-			l.deaf = true
+			l.unreachable = true
 			one, refused := l.enter(0, 0), l.once()
 			b.are(t, "waits refused", one, refused)
 			wantWhy(t, refused, "it could not be acquired at once; other goroutines of this process wait for it")
@@ -358,11 +358,11 @@ func TestLine(t *testing.T) {
 			holder := b.lines[0].enter(0, 0)
 			l := b.lines[1]
 			l.enter(2, 0)
-			l.deaf = true
+			l.unreachable = true
 			for len(l.calls) == 0 {
 				b.pass(ms)
 			}
-			if waited := l.calls[0].Vote.Asks[0].Waited; waited < 20*time.Second || waited > 21*time.Second {
+			if waited := l.calls[0].Vote.Requests[0].Waited; waited < 20*time.Second || waited > 21*time.Second {
 				t.Errorf("waited %v", waited)
 			}
 			b.are(t, "holds", holder)
@@ -383,7 +383,7 @@ func TestLine(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
 			one := l.enter(0, 0)
-			l.deaf = true
+			l.unreachable = true
 			l.leave(one)
 			l.answer(0, nil)
 			l.answer(0, nil)
@@ -403,7 +403,7 @@ func TestLine(t *testing.T) {
 		"nodes that never answer are waited for no longer than their calls": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
-			l.deaf = true
+			l.unreachable = true
 			one := l.enter(0, 0)
 			l.leave(one)
 			b.pass(3*quorum.CallTimeout(ttl) - 1)
@@ -447,7 +447,7 @@ func TestCallsPerRelease(t *testing.T) {
 			for range users {
 				tickets = append(tickets, l.enter(0, 0))
 			}
-			asked := l.asked
+			made := l.made
 			for _, k := range tickets[:users-1] {
 				for k.State() == "waits" {
 					b.pass(ms)
@@ -455,7 +455,7 @@ func TestCallsPerRelease(t *testing.T) {
 				b.pass(test.hold)
 				l.leave(k)
 			}
-			if calls := l.asked - asked; calls > test.calls*(users-1) {
+			if calls := l.made - made; calls > test.calls*(users-1) {
 				t.Errorf("held for %v: %d calls for %d releases", test.hold, calls, users-1)
 			}
 		}
@@ -506,12 +506,12 @@ func TestLineKeepsOrder(t *testing.T) {
 			case 4:
 				b.pass(time.Duration(rapid.IntRange(1, 1500).Draw(t, "ms")) * ms)
 			case 5:
-				l.deaf = true
+				l.unreachable = true
 			case 6: // the calls under way have no answer in time
 				for len(l.calls) > 0 {
 					l.answer(0, errTimeout)
 				}
-				l.deaf = false
+				l.unreachable = false
 				b.settle()
 			case 7:
 				rapid.SampledFrom(b.nodes).Draw(t, "node").restart(nil)
@@ -519,7 +519,7 @@ func TestLineKeepsOrder(t *testing.T) {
 			check()
 		}
 		for _, l := range b.lines {
-			l.deaf = false
+			l.unreachable = false
 		}
 		b.settle()
 		for range 200 {
@@ -534,7 +534,7 @@ func TestLineKeepsOrder(t *testing.T) {
 			}
 		}
 		for i, l := range b.lines {
-			if len(l.inside) > 0 || !l.idle && l.asked > 0 {
+			if len(l.inside) > 0 || !l.idle && l.made > 0 {
 				t.Fatalf("line %d is left with %d, idle %v", i, len(l.inside), l.idle)
 			}
 		}

@@ -18,26 +18,26 @@ type bench struct {
 	now   clock.Now
 	nodes []*simNode
 	lines []*benchLine
-	news  []*benchLine // whom a node has woken, and they do not know yet
+	woken []*benchLine // lines with a notification under way
 }
 
-// benchLine is a line, and a shell that does what it asks for.
+// benchLine is a line, and a shell that performs its effects.
 type benchLine struct {
 	*quorum.Line
-	b       *bench
-	m       *quorum.Machine
-	waiter  string
-	order   quorum.Order
-	calls   []quorum.Call // not yet answered
-	deaf    bool          // its calls are not answered
-	wake    time.Duration
-	watches bool
-	free    bool
-	idle    bool
-	asked   int              // calls made
-	inside  []*quorum.Ticket // that wait or hold, in the order in which they came
-	turned  []*quorum.Ticket // whose state has changed, since that was looked at
-	tokens  int
+	b           *bench
+	m           *quorum.Machine
+	waiter      string
+	order       quorum.Order
+	calls       []quorum.Call // not yet answered
+	unreachable bool          // its calls get no reply
+	wake        time.Duration
+	watches     bool
+	free        bool
+	idle        bool
+	made        int              // calls made
+	inside      []*quorum.Ticket // that wait or hold, in the order in which they came
+	turned      []*quorum.Ticket // whose state has changed since the last check
+	tokens      int
 }
 
 func newBench(t interface{ Fatalf(string, ...any) }, nodes int, orders ...quorum.Order) *bench {
@@ -48,7 +48,7 @@ func newBench(t interface{ Fatalf(string, ...any) }, nodes int, orders ...quorum
 		n.woken = func(_, next string) {
 			for _, l := range b.lines {
 				if l.watches && l.waiter == next {
-					b.news = append(b.news, l)
+					b.woken = append(b.woken, l)
 				}
 			}
 		}
@@ -80,9 +80,9 @@ func (l *benchLine) begin() {
 	l.calls, l.watches, l.idle = nil, false, false
 }
 
-// did does what a step asks for.
+// did performs the effects of a step.
 func (l *benchLine) did(e quorum.LineEffects) {
-	l.asked += len(e.Calls)
+	l.made += len(e.Calls)
 	l.calls = append(l.calls, e.Calls...)
 	l.wake, l.free, l.idle = e.Wake, e.Free, e.Idle
 	l.watches = l.watches || e.Watch
@@ -141,7 +141,7 @@ func (l *benchLine) leave(t *quorum.Ticket) {
 	}
 }
 
-// answer has a node do what it is asked; with an error it does not say so.
+// answer makes a node execute a call; with an error the reply is lost.
 func (l *benchLine) answer(i int, err error) {
 	c := l.calls[i]
 	l.calls = slices.Delete(l.calls, i, i+1)
@@ -157,23 +157,23 @@ func (l *benchLine) answer(i int, err error) {
 	}
 }
 
-// settle answers all calls and takes all news round, until nothing is left.
+// settle delivers all replies and notifications until none is left.
 func (b *bench) settle() {
 	for again := true; again; {
 		again = false
 		for _, l := range b.lines {
-			for !l.deaf && len(l.calls) > 0 {
+			for !l.unreachable && len(l.calls) > 0 {
 				l.answer(0, nil)
 				again = true
 			}
 		}
-		for _, l := range b.news {
+		for _, l := range b.woken {
 			again = true
 			if !l.idle {
 				l.did(l.Woken(b.now))
 			}
 		}
-		b.news = nil
+		b.woken = nil
 	}
 }
 
@@ -212,7 +212,7 @@ func (b *bench) are(t *testing.T, want string, tickets ...*quorum.Ticket) {
 	}
 }
 
-// clean looks that no node has anything of anybody.
+// clean checks that no node has any lease or waiter.
 func (b *bench) clean(t *testing.T) {
 	t.Helper()
 	for _, n := range b.nodes {

@@ -9,7 +9,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// yesNode grants and frees whatever it is asked, at once.
+// yesNode grants and frees all requests at once.
 type yesNode struct {
 	quorum.Node
 	name string
@@ -18,14 +18,16 @@ type yesNode struct {
 func (n yesNode) Name() string { return n.name }
 
 func (n yesNode) Vote(_ context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
-	yes := make([]bool, len(b.Asks))
+	yes := make([]bool, len(b.Requests))
 	for i := range yes {
 		yes[i] = true
 	}
 	return quorum.BallotReply{Yes: yes, Holders: make([]quorum.Holding, len(yes)), Time: time.Now()}, nil
 }
 
-func (n yesNode) Release(_ context.Context, asks []quorum.Ask) (int, error) { return len(asks), nil }
+func (n yesNode) Release(_ context.Context, requests []quorum.LeaseRequest) (int, error) {
+	return len(requests), nil
+}
 
 // BenchmarkLocks is what a lock and its release cost beside the calls of the
 // nodes: new is a key that nobody had before, handed on one for which the next

@@ -54,7 +54,7 @@ func acquire(ctx context.Context, locks *quorum.Locks, key string, w quorum.Wait
 	return got
 }
 
-// wantNothing looks that nothing is left of anybody, on nodes of which none is
+// wantNothing checks that no lease or waiter is left, on nodes of which none is
 // in trouble.
 func wantNothing(t *testing.T, nodes []*liveNode, locks ...*quorum.Locks) {
 	t.Helper()
@@ -247,13 +247,13 @@ func TestLocks(t *testing.T) {
 			mustFree(t, o.lease)
 			wantNothing(t, nodes, locks)
 		},
-		"who is told that a key is free has it at once": func(t *testing.T) {
+		"a notified waiter gets the key at once": func(t *testing.T) {
 			o := handOver(t, false)
 			if o.err != nil || o.took != 10*time.Second {
 				t.Errorf("%v after %v", o.err, o.took)
 			}
 		},
-		"who is not told has it soon": func(t *testing.T) {
+		"a waiter without a notification gets the key soon": func(t *testing.T) {
 			o := handOver(t, true)
 			if o.err != nil || o.took == 10*time.Second || o.took > 10*time.Second+400*time.Millisecond {
 				t.Errorf("%v after %v", o.err, o.took)
@@ -305,7 +305,7 @@ func TestLocks(t *testing.T) {
 			calls := nodes[0].calls
 			time.Sleep(time.Minute)
 			if nodes[0].calls != calls {
-				t.Error("nodes are asked after Close")
+				t.Error("nodes are called after Close")
 			}
 			wantKeys(t, nodes, 0)
 		},

@@ -42,16 +42,16 @@ type Node interface {
 	// that abstains, and leaves a good one unchanged.
 	Mark(ctx context.Context, marker, runID string) error
 
-	// Vote requests all leases of a ballot in one step.
+	// Vote handles all requests of a ballot in one step.
 	Vote(ctx context.Context, b Ballot) (BallotReply, error)
 
-	// Release frees each lease that still has the ask's token and, if the ask has a note, still
-	// has that note. It returns the number of freed leases. It removes the ask's waiter from
+	// Release frees each lease that still has the request's token and, if the request has a note, still
+	// has that note. It returns the number of freed leases. It removes the request's waiter from
 	// the key's list. For each freed lease it also removes the first waiter, notifies its
-	// Watch, and may refuse the key to others for a moment. If the ask names a Next, that
+	// Watch, and may refuse the key to others for a moment. If the request names a Next, that
 	// waiter takes the place of the first, listed or not: it is notified, and for HandOver no
 	// ballot of another waiter gets the key.
-	Release(ctx context.Context, asks []Ask) (int, error)
+	Release(ctx context.Context, requests []LeaseRequest) (int, error)
 
 	// Watch calls freed when it has begun to watch, and then whenever Release frees the key
 	// while the waiter is first on its list or named as Next. It returns when ctx or the
@@ -104,18 +104,18 @@ type Marker struct {
 	VotesFrom time.Time // of a good one, by the node's clock: the node abstains before
 }
 
-// Ask is a request about one lease: to acquire, renew or release it.
-type Ask struct {
+// LeaseRequest is a request about one lease: to acquire, renew or release it.
+type LeaseRequest struct {
 	Key   string
 	Token string // random, without spaces; identifies the holder
 	Note  string // for readers: the holder's address and number of renewals
 	Renew bool   // extend the lease if the node still has it under this token; never acquire it
 
-	// Waiter is the ID under which the asker is put on the key's list if another has the key,
-	// ahead of all with a shorter waiting time. It stays listed for some seconds after the last
-	// ask, until the key is granted to it, or until Release names it as Next or removes it. ""
-	// does not wait. Waited is the waiting time, to which a priority may have been added. Below
-	// 0 the asker is not listed, and Waiter only identifies it.
+	// Waiter is the ID under which the requester is added to the key's list if another has the
+	// key, ahead of all with a shorter waiting time. It stays listed for some seconds after the
+	// last request, until the key is granted to it, or until Release names it as Next or removes
+	// it. "" does not wait. Waited is the waiting time, to which a priority may have been added.
+	// Below 0 the requester is not listed, and Waiter only identifies it.
 	Waiter string
 	Waited time.Duration
 
@@ -129,24 +129,24 @@ type Ask struct {
 
 // Ballot is the argument of one Vote.
 type Ballot struct {
-	Marker string
-	TTL    time.Duration
-	Asks   []Ask
+	Marker   string
+	TTL      time.Duration
+	Requests []LeaseRequest
 }
 
 // BallotReply is a node's answer to a ballot.
 type BallotReply struct {
-	// Yes reports, for each ask, whether the key now belongs to the token for a ttl. Granting
-	// is idempotent by token: repeating an ask after a lost reply grants it again.
+	// Yes reports, for each request, whether the key now belongs to the token for a ttl. Granting
+	// is idempotent by token: repeating a request after a lost reply grants it again.
 	Yes []bool
-	// Holders has, for each ask, the present holder if Yes is false; the zero Holding if there
+	// Holders has, for each request, the present holder if Yes is false; the zero Holding if there
 	// is none.
 	Holders []Holding
 	// Abstained reports that the node lost its memory and does not vote before VotesFrom; then
 	// every Yes is false.
 	Abstained bool
 	VotesFrom time.Time
-	// NoWaiters is nil if the node does not know its lists. Otherwise it reports, for each ask,
+	// NoWaiters is nil if the node does not know its lists. Otherwise it reports, for each request,
 	// whether it was granted, had QueryWaiters set, and found the key's list empty.
 	NoWaiters []bool
 	Time      time.Time // the node's time of the vote
@@ -163,9 +163,9 @@ type Holding struct {
 
 // The errors of Node's methods that callers distinguish.
 var (
-	ErrOtherRun    = errors.New("the lock node has restarted since it was asked") // it no longer has the run id that the caller read
-	ErrUnsent      = errors.New("the lock node was not reached")                  // so it did nothing, unlike after any other error
-	ErrCannotWatch = errors.New("the lock node cannot tell when a key is freed")
+	ErrOtherRun    = errors.New("the lock node has restarted since its run id was read") // it no longer has that run id
+	ErrUnsent      = errors.New("the lock node was not reached")                         // so it did nothing, unlike after any other error
+	ErrCannotWatch = errors.New("the lock node cannot notify of freed keys")
 )
 
 // Member is a process in a registry of a node: it has announced itself, and its ttl has not passed

@@ -97,7 +97,7 @@ func (w *world) outage(t *testing.T, away func(*world, int) func(), empty bool) 
 	away(w, 0)
 	away(w, 1)
 	w.run(w.now + 3*w.ttl)
-	if w.holder() != first || told(first, quorum.Losing) {
+	if w.holder() != first || hasEvent(first, quorum.Losing) {
 		t.Fatalf("two dead nodes of five were noticed: %v", first.events)
 	}
 	heal := away(w, 2)

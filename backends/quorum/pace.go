@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// notListed is the Ask.Waited of an asker that nodes must not list: see Config.Listed.
+// notListed is the LeaseRequest.Waited of a waiter that nodes must not list: see Config.Listed.
 const notListed = time.Duration(-1)
 
 // pace has the times of renewals and retries, and the tokens, of all keys of a Group.

@@ -74,7 +74,7 @@ func drawScenario(t *rapid.T, troubles []string) scenario {
 }
 
 // play runs a scenario to its horizon, then heals the world, lets everybody
-// release, and looks at what is left.
+// release, and checks what is left.
 func (s scenario) play() *world {
 	w := newWorld(s.Seed, s.TTL, s.NodeRates, s.ProcRates)
 	w.net = s.Net
@@ -113,7 +113,7 @@ func (s scenario) play() *world {
 	return w
 }
 
-func told(p *proc, kind quorum.EventKind) bool {
+func hasEvent(p *proc, kind quorum.EventKind) bool {
 	for _, ev := range p.events {
 		if ev.Kind == kind {
 			return true
@@ -170,8 +170,8 @@ func (w *world) befall(in incident) {
 	case "suspend":
 		p.stop(in.Length, true)
 	case "jump":
-		// The machine hears of it before it can be suspended: a jump back and a
-		// suspend between two inputs hide each other, and neither clock tells.
+		// The machine has an input before it can be suspended: a jump back and a
+		// suspend between two inputs hide each other from both clocks.
 		if !p.suspended {
 			p.jump += in.Length - 3*time.Second
 			p.tick()
@@ -249,7 +249,7 @@ func TestAcquiresWithoutAMinority(t *testing.T) {
 					t.Errorf("%v after %d steps", p.m.State(), w.steps)
 				}
 				w.run(20 * time.Second)
-				if p.m.State() != quorum.Held || told(p, quorum.Losing) {
+				if p.m.State() != quorum.Held || hasEvent(p, quorum.Losing) {
 					t.Errorf("did not keep it: %v", p.events)
 				}
 				w.report(t)
@@ -258,9 +258,9 @@ func TestAcquiresWithoutAMinority(t *testing.T) {
 	}
 }
 
-// A node whose answers are lost does what it is asked, and asking again gets
+// A node whose replies are lost executes its requests, and a repeated request gets
 // the same: neither a try nor a renewal takes its own traces for another's.
-func TestLostRepliesAreAskedAgain(t *testing.T) {
+func TestLostRepliesAreRetried(t *testing.T) {
 	w := newWorld(1, 3*time.Second, ones64(1), ones64(1))
 	p := w.procs[0]
 	lose := func() { p.cutFrom[0] = true }
@@ -270,7 +270,7 @@ func TestLostRepliesAreAskedAgain(t *testing.T) {
 	p.acquire("a")
 	w.run(400 * time.Millisecond)
 	if p.m.State() != quorum.Acquiring || w.votes("a", "p0.1.1") != 1 {
-		t.Fatalf("%v, and %d nodes have done as they were asked", p.m.State(), w.votes("a", "p0.1.1"))
+		t.Fatalf("%v, and %d nodes have granted the request", p.m.State(), w.votes("a", "p0.1.1"))
 	}
 	w.run(2 * time.Second)
 	if p.m.State() != quorum.Held {
@@ -281,7 +281,7 @@ func TestLostRepliesAreAskedAgain(t *testing.T) {
 		w.after(w.ttl/4, find)
 		w.run(w.now + 2*w.ttl)
 	}
-	if p.m.State() != quorum.Held || told(p, quorum.Losing) {
+	if p.m.State() != quorum.Held || hasEvent(p, quorum.Losing) {
 		t.Errorf("lost in spite of a node that kept it: %v", p.events)
 	}
 	w.report(t)

@@ -41,7 +41,7 @@ func (h *rosterHand) do(e quorum.Effects) {
 	h.t.Helper()
 	for _, c := range e.Calls {
 		if _, busy := h.calls[c.Node]; busy || c.Announce == nil || c.Announce.Registry != "registry" || c.Announce.Member.ID != "me" || c.Timeout != quorum.CallTimeout(ttl) {
-			h.t.Fatalf("node %d is busy: %t; and is asked %+v", c.Node, busy, c)
+			h.t.Fatalf("node %d is busy: %t; the call is %+v", c.Node, busy, c)
 		}
 		h.calls[c.Node] = c
 	}
@@ -75,20 +75,20 @@ func (h *rosterHand) sleep() time.Duration {
 func (h *rosterHand) present(note string) { h.t.Helper(); h.do(h.r.Present(h.now, note)) }
 func (h *rosterHand) leave()              { h.t.Helper(); h.do(h.r.Leave(h.now)) }
 
-// wantSays checks what a node is being told: a note with its number, or that the
+// wantAnnounced checks the announcement to a node: a note with its number, or that the
 // process leaves.
-func (h *rosterHand) wantSays(node int, want string) {
+func (h *rosterHand) wantAnnounced(node int, want string) {
 	h.t.Helper()
 	got := "nothing"
 	if c, ok := h.calls[node]; ok {
 		if got = c.Announce.Member.Note; c.Announce.TTL == 0 {
 			got = "leaves" + got
 		} else if c.Announce.TTL != ttl {
-			h.t.Errorf("node %d is told a ttl of %v", node, c.Announce.TTL)
+			h.t.Errorf("the announcement to node %d has the ttl %v", node, c.Announce.TTL)
 		}
 	}
 	if got != want {
-		h.t.Errorf("node %d is told %q, want %q", node, got, want)
+		h.t.Errorf("the announcement to node %d is %q, want %q", node, got, want)
 	}
 }
 
@@ -128,26 +128,26 @@ func (h *rosterHand) wantMembers(sure bool, want ...string) {
 
 func TestRoster(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
-		"whoever is to be looked for is looked for at once, behind what is under way": func(t *testing.T) {
+		"Refresh queries the nodes at once, after the calls under way": func(t *testing.T) {
 			h := newRosterHand(t, 2)
 			h.present("here it is")
 			h.answer(0, there("me", "1 here it is", ttl))
 			h.do(h.r.Refresh(h.now))
-			h.wantSays(0, "1 here it is")
+			h.wantAnnounced(0, "1 here it is")
 			h.answer(0, there("me", "1 here it is", ttl), there("b", "1 new", ttl))
 			h.answer(1, there("me", "1 here it is", ttl))
-			h.wantSays(0, "nothing")
-			h.wantSays(1, "1 here it is")
+			h.wantAnnounced(0, "nothing")
+			h.wantAnnounced(1, "1 here it is")
 			h.wantMembers(true, "b: new 3s", "me: here it is 3s")
 		},
 		"the process is announced to all nodes, and again six times a ttl": func(t *testing.T) {
 			h := newRosterHand(t, 3)
 			h.do(h.r.Tick(h.now))
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			h.present("here it is")
 			for range 10 {
 				for node := range 3 {
-					h.wantSays(node, "1 here it is")
+					h.wantAnnounced(node, "1 here it is")
 					h.answer(node, there("me", "1 here it is", ttl))
 				}
 				if h.r.Deregistered() {
@@ -190,7 +190,7 @@ func TestRoster(t *testing.T) {
 				{"one came", []quorum.Member{there("a", "1 x", ttl)}, 1, []string{"a: x 3s"}},
 				{"it stays", []quorum.Member{there("a", "1 x", ttl-1)}, 0, []string{"a: x 2.999999999s"}},
 				{"it has another note", []quorum.Member{there("a", "2 y", ttl)}, 1, []string{"a: y 3s"}},
-				{"it said the same again", []quorum.Member{there("a", "3 y", ttl)}, 0, []string{"a: y 3s"}},
+				{"it announced the same again", []quorum.Member{there("a", "3 y", ttl)}, 0, []string{"a: y 3s"}},
 				{"it is another", []quorum.Member{there("b", "3 y", ttl)}, 1, []string{"b: y 3s"}},
 				{"another came", []quorum.Member{there("b", "3 y", ttl), there("c", "1 ", ttl)}, 1, []string{"b: y 3s", "c:  3s"}},
 				{"they are named in another order", []quorum.Member{there("c", "1 ", ttl), there("b", "3 y", ttl)}, 0, []string{"b: y 3s", "c:  3s"}},
@@ -239,7 +239,7 @@ func TestRoster(t *testing.T) {
 			h.pass(1)
 			h.wantMembers(false)
 		},
-		"what is heard on leaving is as fresh": func(t *testing.T) {
+		"replies after Leave are as fresh": func(t *testing.T) {
 			h := newRosterHand(t, 1)
 			h.present("")
 			h.answer(0)
@@ -253,17 +253,17 @@ func TestRoster(t *testing.T) {
 			h.present("")
 			h.answer(0)
 			h.sleep()
-			h.pass(2 * ttl) // the call hangs, and nobody looks
+			h.pass(2 * ttl) // the call hangs, and no one reads
 			before := h.changes
 			h.answer(0)
-			h.wantMembers(false) // it was asked long ago
+			h.wantMembers(false) // its last reply is old
 			h.answer(0)
 			h.wantMembers(true)
 			if got := h.changes - before; got != 2 {
 				t.Errorf("%d changes, want 2", got)
 			}
 		},
-		"what nodes have said ages from when they were asked": func(t *testing.T) {
+		"a reply ages from the time of its call": func(t *testing.T) {
 			h := newRosterHand(t, 3)
 			h.present("")
 			h.pass(400 * time.Millisecond)
@@ -291,30 +291,30 @@ func TestRoster(t *testing.T) {
 			h.now.Wall = h.now.Wall.Add(time.Hour)
 			h.wantMembers(false)
 		},
-		"news is told at once, to a busy node when it has answered": func(t *testing.T) {
+		"a change is announced at once, to a busy node after its reply": func(t *testing.T) {
 			h := newRosterHand(t, 2)
 			h.present("one")
 			h.answer(0)
 			h.pass(ms)
 			h.present("one")
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			h.present("two")
-			h.wantSays(0, "2 two")
-			h.wantSays(1, "1 one")
+			h.wantAnnounced(0, "2 two")
+			h.wantAnnounced(1, "1 one")
 			h.present("three")
 			h.fail(1)
-			h.wantSays(1, "3 three")
+			h.wantAnnounced(1, "3 three")
 			h.answer(0)
-			h.wantSays(0, "3 three")
+			h.wantAnnounced(0, "3 three")
 			h.answer(0)
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 		},
 		"a node that fails gets no more announcements": func(t *testing.T) {
 			h := newRosterHand(t, 1)
 			h.present("")
 			for range 5 {
 				h.fail(0)
-				h.wantSays(0, "nothing")
+				h.wantAnnounced(0, "nothing")
 				if d := h.sleep(); d != ttl/6 {
 					t.Errorf("the next announcement follows after %v", d)
 				}
@@ -323,7 +323,7 @@ func TestRoster(t *testing.T) {
 		"a process is deregistered when all nodes have confirmed it": func(t *testing.T) {
 			h := newRosterHand(t, 3)
 			h.leave()
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			if !h.r.Deregistered() {
 				t.Error("not deregistered, though it never registered")
 			}
@@ -334,30 +334,30 @@ func TestRoster(t *testing.T) {
 			h.answer(0)
 			h.answer(1)
 			h.leave()
-			h.wantSays(0, "leaves")
-			h.wantSays(2, "1 ")
+			h.wantAnnounced(0, "leaves")
+			h.wantAnnounced(2, "1 ")
 			h.answer(0)
 			h.answer(1)
 			h.answer(2)
-			h.wantSays(2, "leaves")
+			h.wantAnnounced(2, "leaves")
 			if h.r.Deregistered() {
 				t.Error("deregistered before the last node has confirmed it")
 			}
 			h.answer(2)
 			for node := range 3 {
-				h.wantSays(node, "nothing")
+				h.wantAnnounced(node, "nothing")
 			}
 			if !h.r.Deregistered() {
 				t.Error("not deregistered though all nodes have confirmed it")
 			}
 			h.pass(ttl + 1)
 			h.do(h.r.Tick(h.now))
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			if h.wake != 0 {
 				t.Errorf("it wakes at %v after it has deregistered", h.wake)
 			}
 			h.present("again")
-			h.wantSays(0, "3 again")
+			h.wantAnnounced(0, "3 again")
 		},
 		"a node that fails to confirm the end is called twice": func(t *testing.T) {
 			h := newRosterHand(t, 1)
@@ -365,16 +365,16 @@ func TestRoster(t *testing.T) {
 			h.pass(ms)
 			h.leave()
 			h.fail(0) // the first announcement
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.fail(0)
 			if h.r.Deregistered() {
-				t.Error("gone when it was told once")
+				t.Error("deregistered after one failure")
 			}
 			h.sleep()
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.fail(0)
 			if !h.r.Deregistered() {
-				t.Error("not gone when it was told twice")
+				t.Error("not deregistered after two failures")
 			}
 		},
 		"a node that hangs forgets by itself": func(t *testing.T) {
@@ -392,24 +392,24 @@ func TestRoster(t *testing.T) {
 				t.Errorf("it wakes at %v", h.wake)
 			}
 		},
-		"what it says while it leaves does not count as having left": func(t *testing.T) {
+		"a reply to an earlier announcement does not confirm the end": func(t *testing.T) {
 			h := newRosterHand(t, 1)
 			h.present("")
 			old := h.calls[0]
 			h.leave()
 			h.answer(0)
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.do(h.r.Reply(h.now, quorum.Reply{Seq: old.Seq}))
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			if h.r.Deregistered() {
-				t.Error("gone by an answer to what it said before")
+				t.Error("deregistered by a reply to an earlier announcement")
 			}
 			h.present("again")
 			h.leave()
 			h.fail(0)
-			h.wantSays(0, "leaves")
+			h.wantAnnounced(0, "leaves")
 			h.answer(0)
-			h.wantSays(0, "nothing")
+			h.wantAnnounced(0, "nothing")
 			if !h.r.Deregistered() {
 				t.Error("not gone")
 			}

@@ -30,18 +30,18 @@ func (s standing) mayHave() bool { return s.answer == Yes || s.answer == Silent 
 
 // node is the state of one node for a key.
 type node struct {
-	inFlight due    // kind of the call under way that has a part of this key
-	asked    uint64 // last round whose ballot was sent to the node
-	answered uint64 // last round that the node answered, even with an error
-	first    bool   // one of the nodes that narrow chose
-	listed   bool   // the node may list this group as a waiter for the key
+	inFlight   due    // kind of the call under way that has a part of this key
+	ballotSent uint64 // last round whose ballot was sent to the node
+	answered   uint64 // last round that the node answered, even with an error
+	first      bool   // one of the nodes that narrow chose
+	listed     bool   // the node may list this group as a waiter for the key
 
-	// owed holds the releases that must precede the next ballot. They are tried from owedAt on,
-	// and dropped at owedUntil, when the node has forgotten the keys.
-	owed           []Ask
+	// releases must precede the next ballot. They are tried from releaseAt on, and dropped at
+	// releaseUntil, when the keys have expired on the node.
+	releases       []LeaseRequest
 	failedReleases int // consecutive failed releases
-	owedAt         time.Duration
-	owedUntil      time.Duration
+	releaseAt      time.Duration
+	releaseUntil   time.Duration
 }
 
 // due is the kind of a node's next call.
@@ -74,35 +74,35 @@ func (k *key) begin() {
 // failed release is delayed and lets a ballot pass.
 func (k *key) due(i int) due {
 	n := &k.nodes[i]
-	if k.g.aged >= n.owedUntil {
-		n.owed = nil
+	if k.g.aged >= n.releaseUntil {
+		n.releases = nil
 	}
 	switch {
-	case len(n.owed) > 0 && k.g.aged >= n.owedAt:
+	case len(n.releases) > 0 && k.g.aged >= n.releaseAt:
 		return dueRelease
-	case n.asked != k.round.id && (k.round.wide || n.first) && k.lease != nil:
+	case n.ballotSent != k.round.id && (k.round.wide || n.first) && k.lease != nil:
 		return dueBallot
 	}
 	return dueNothing
 }
 
-// owedNext returns when a release falls due or expires.
-func (n *node) owedNext() time.Duration {
-	if len(n.owed) == 0 {
+// nextRelease returns when a release falls due or expires.
+func (n *node) nextRelease() time.Duration {
+	if len(n.releases) == 0 {
 		return never
 	}
-	return min(n.owedAt, n.owedUntil)
+	return min(n.releaseAt, n.releaseUntil)
 }
 
-// ballot returns the ask for node i in this round.
+// ballot returns the request for node i in this round.
 //
 // A held key is only extended where the node still has it. Elsewhere it is acquired anew if a
 // majority has confirmed it in this round or the last, so that nodes that restart one after the
 // other do not use up the majority. Such a vote does not count before the next round: only an
 // unbroken majority holds a key.
-func (k *key) ballot(i int) Ask {
+func (k *key) ballot(i int) LeaseRequest {
 	g, n, st := k.g, &k.nodes[i], &k.lease.at[i]
-	n.asked = k.round.id
+	n.ballotSent = k.round.id
 	if k.note == "" {
 		k.note = Note{Address: g.cfg.Address, Beats: k.beats, TTL: g.cfg.TTL}.String()
 	}
@@ -111,17 +111,17 @@ func (k *key) ballot(i int) Ask {
 	if !renew && st.answer != Yes {
 		st.answer = Silent
 	}
-	ask := Ask{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew, QueryWaiters: k.state == Held && k.round.queryWaiters}
+	request := LeaseRequest{Key: k.name, Token: k.lease.token, Note: k.note, Renew: renew, QueryWaiters: k.state == Held && k.round.queryWaiters}
 	switch {
 	case k.state == Held || g.cfg.Waiter == "":
 	case !g.cfg.Listed:
-		ask.Waiter, ask.Waited = g.cfg.Waiter, notListed
+		request.Waiter, request.Waited = g.cfg.Waiter, notListed
 	case k.refusals > 0 || g.watched:
 		// A first try does not list the group: most first tries are granted.
-		ask.Waiter, ask.Waited = g.cfg.Waiter, max(0, g.aged-k.waitFrom)
+		request.Waiter, request.Waited = g.cfg.Waiter, max(0, g.aged-k.waitFrom)
 		n.listed = true
 	}
-	return ask
+	return request
 }
 
 // count records vote j of a node's reply. Only votes of the current round count towards its
@@ -135,7 +135,7 @@ func (k *key) count(i int, p part, j int, got BallotReply) {
 		unsent := errors.Is(err, ErrUnsent)
 		st.stray = st.stray || !p.renew && !unsent
 		if unsent && st.answer == Silent {
-			st.answer = NotAsked
+			st.answer = NotQueried
 		}
 		return
 	}
@@ -227,16 +227,16 @@ func (k *key) drop(next string) {
 	}
 	for i, st := range k.lease.at {
 		if st.mayHave() {
-			k.owe(&k.nodes[i], Ask{Key: k.name, Token: k.lease.token, Next: next})
+			k.queueRelease(&k.nodes[i], LeaseRequest{Key: k.name, Token: k.lease.token, Next: next})
 		}
 	}
 	k.lease = nil
 }
 
-// owe queues a release that precedes the node's next ballot.
-func (k *key) owe(n *node, ask Ask) {
-	n.owed = append(n.owed, ask)
-	n.owedAt, n.owedUntil = k.g.aged, k.g.aged+k.g.tm.try+k.g.cfg.TTL
+// queueRelease queues a release that precedes the node's next ballot.
+func (k *key) queueRelease(n *node, request LeaseRequest) {
+	n.releases = append(n.releases, request)
+	n.releaseAt, n.releaseUntil = k.g.aged, k.g.aged+k.g.tm.try+k.g.cfg.TTL
 }
 
 // unlist queues the removal of this group from the key's list, on every node that may list it.
@@ -244,7 +244,7 @@ func (k *key) unlist() {
 	for i := range k.nodes {
 		if n := &k.nodes[i]; n.listed {
 			n.listed = false
-			k.owe(n, Ask{Key: k.name, Token: k.g.cfg.Waiter, Waiter: k.g.cfg.Waiter})
+			k.queueRelease(n, LeaseRequest{Key: k.name, Token: k.g.cfg.Waiter, Waiter: k.g.cfg.Waiter})
 		}
 	}
 }
@@ -253,29 +253,29 @@ func (k *key) unlist() {
 // That happens when a node that was stopped executes a timed-out ballot after the release of its
 // try. Without reclaim the key would be blocked for a ttl.
 func (k *key) reclaim(n *node, h Holding) {
-	owed := func(a Ask) bool { return a.Token == h.Token }
+	queued := func(r LeaseRequest) bool { return r.Token == h.Token }
 	current := k.lease != nil && k.lease.token == h.Token
-	if k.g.tokens.issued(h.Token) && !current && !slices.ContainsFunc(n.owed, owed) {
-		k.owe(n, Ask{Key: k.name, Token: h.Token})
+	if k.g.tokens.issued(h.Token) && !current && !slices.ContainsFunc(n.releases, queued) {
+		k.queueRelease(n, LeaseRequest{Key: k.name, Token: h.Token})
 	}
 }
 
-// freed handles the answer of a node to a release of the first asks in owed.
-func (k *key) freed(i, asks int) {
+// freed handles the reply of a node to the first count releases.
+func (k *key) freed(i, count int) {
 	n := &k.nodes[i]
 	if k.g.nodes[i].seen.err != nil {
 		n.failedReleases++
-		n.owedAt = k.g.aged + k.g.cfg.TTL/16
+		n.releaseAt = k.g.aged + k.g.cfg.TTL/16
 		return
 	}
 	n.failedReleases = 0
-	n.owed = n.owed[asks:] // keep what was queued since
+	n.releases = n.releases[count:] // keep what was queued since
 }
 
-// validate returns an error if the answer does not have one element for each ask.
-func (c BallotReply) validate(asks int) error {
-	if len(c.Yes) != asks || len(c.Holders) != asks {
-		return fmt.Errorf("the node gave %d votes and %d holders for %d asks", len(c.Yes), len(c.Holders), asks)
+// validate returns an error if the reply does not have one element for each request.
+func (c BallotReply) validate(requests int) error {
+	if len(c.Yes) != requests || len(c.Holders) != requests {
+		return fmt.Errorf("the node gave %d votes and %d holders for %d requests", len(c.Yes), len(c.Holders), requests)
 	}
 	return nil
 }

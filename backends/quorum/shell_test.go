@@ -33,7 +33,7 @@ type liveNode struct {
 	busy  int // calls that have not returned
 
 	watches []*liveWatch
-	mute    bool // nobody is told that a key was freed
+	mute    bool // nobody is notified of freed keys
 }
 
 // liveWatch is a call of Watch.
@@ -132,13 +132,13 @@ func (n *liveNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRepl
 	return count, nil
 }
 
-func (n *liveNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+func (n *liveNode) Release(ctx context.Context, requests []quorum.LeaseRequest) (int, error) {
 	if err := n.enter(ctx); err != nil {
 		return 0, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.node.release(time.Since(n.start), asks), nil
+	return n.node.release(time.Since(n.start), requests), nil
 }
 
 func (n *liveNode) List(ctx context.Context, _ string) ([]quorum.Holding, error) {
@@ -176,7 +176,7 @@ func (n *liveNode) Watch(ctx context.Context, key, waiter string, freed func()) 
 	}
 }
 
-// wake tells who is next that a key was freed. mu is held.
+// wake notifies the next waiter of a freed key. mu is held.
 func (n *liveNode) wake(key, next string) {
 	for _, w := range n.watches {
 		if w.key == key && w.waiter == next && !n.mute {
@@ -392,7 +392,7 @@ func TestShell(t *testing.T) {
 			<-l.Done()
 			wantKeys(t, nodes, 0)
 		},
-		"nodes that are gone are not asked in a hurry": func(t *testing.T) {
+		"unreachable nodes are not called in quick succession": func(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
 			for _, n := range nodes {
 				n.trouble(false, errors.New("connection refused"))
@@ -441,7 +441,7 @@ func TestCallers(t *testing.T) {
 		nodes[1].trouble(true, nil)
 		replies := make(chan quorum.Reply, 10)
 		c := callersOf(asNodes(nodes), replies)
-		ballot := &quorum.Ballot{Marker: "marker", TTL: ttl, Asks: []quorum.Ask{{Key: "a", Token: "t"}}}
+		ballot := &quorum.Ballot{Marker: "marker", TTL: ttl, Requests: []quorum.LeaseRequest{{Key: "a", Token: "t"}}}
 		began := time.Now()
 		c.Do([]quorum.Call{
 			{Node: 1, Seq: 1, Vote: ballot, Timeout: time.Second},
@@ -450,7 +450,7 @@ func TestCallers(t *testing.T) {
 		if r := <-replies; r.Seq != 2 || r.Node != 0 || r.Err != nil || !r.Ballot.Yes[0] || time.Since(began) > 0 {
 			t.Errorf("%+v after %v", r, time.Since(began))
 		}
-		c.Do([]quorum.Call{{Node: 0, Seq: 3, Release: ballot.Asks, Timeout: time.Second}})
+		c.Do([]quorum.Call{{Node: 0, Seq: 3, Release: ballot.Requests, Timeout: time.Second}})
 		if r := <-replies; r.Seq != 3 || r.Err != nil || nodes[0].keys() != 0 {
 			t.Errorf("%+v", r)
 		}

@@ -79,7 +79,7 @@ func newWorld(seed uint64, ttl time.Duration, nodeRates, procRates []float64) *w
 		n := newSimNode(fmt.Sprintf("n%d", i))
 		n.mark("marker")
 		h := &host{simNode: n, w: w, rate: rate, watchers: map[*proc]bool{}}
-		n.woken = h.tell
+		n.woken = h.notify
 		w.nodes = append(w.nodes, h)
 		names = append(names, n.name)
 	}
@@ -226,7 +226,7 @@ type proc struct {
 	sharer *sharer       // nil: it has a machine; else a group and a roster
 	jump   time.Duration // of the wall clock
 
-	watches bool // it is told whom the nodes name as next
+	watches bool // the nodes notify it of freed keys
 
 	// The monotonic clock was mono at true time since, and stands still while
 	// suspended.
@@ -366,7 +366,7 @@ func (p *proc) answered(r quorum.Reply) {
 		return
 	}
 	delete(p.pending, r.Node)
-	p.input(fmt.Sprintf("hears %d#%d %v", r.Node, r.Seq, r.Err), func(now clock.Now) quorum.Effects {
+	p.input(fmt.Sprintf("receives %d#%d %v", r.Node, r.Seq, r.Err), func(now clock.Now) quorum.Effects {
 		e := p.reply(now, r)
 		if again := p.reply(now, r); len(again.Calls)+len(again.Events) > 0 {
 			p.w.faultf("%s takes a reply twice", p.name)
@@ -385,7 +385,7 @@ func (p *proc) apply(e quorum.Effects) {
 		p.call(c)
 	}
 	for _, ev := range e.Events {
-		p.w.logf("%s is told %v %v: %v", p.name, ev.Kind, ev.Keys, ev.Cause)
+		p.w.logf("%s event %v %v: %v", p.name, ev.Kind, ev.Keys, ev.Cause)
 		p.events = append(p.events, ev)
 		if ev.Kind == quorum.Refused {
 			p.watch()
@@ -415,11 +415,11 @@ func (p *proc) call(c quorum.Call) {
 		p.w.faultf("%s has two calls under way for one node", p.name)
 	}
 	if s := p.m.State(); c.Vote != nil {
-		// A line may give up in the step in which its machine asks again.
+		// A line may give up in the step in which its machine tries again.
 		if (s == quorum.Released || s == quorum.Lost) && p.line == nil {
-			p.w.faultf("%s asks for keys and is %s", p.name, s)
+			p.w.faultf("%s requests keys and is %s", p.name, s)
 		}
-		for _, a := range c.Vote.Asks {
+		for _, a := range c.Vote.Requests {
 			p.tokens[a.Key] = a.Token
 		}
 	}

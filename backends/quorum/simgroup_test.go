@@ -62,7 +62,7 @@ func TestCallsOfAHundredProcesses(t *testing.T) {
 	}
 }
 
-// What processes ask does not grow with the number of shards, neither when each has its
+// The number of calls does not grow with the number of shards, neither when each process has its
 // own nor when one wants all that others have.
 func TestCallsDoNotGrowWithShards(t *testing.T) {
 	type calls struct{ steady, contended int }
@@ -92,7 +92,7 @@ func TestCallsDoNotGrowWithShards(t *testing.T) {
 	}
 }
 
-// playShared runs a scenario with sharers, then heals the world, and looks that every
+// playShared runs a scenario with sharers, then heals the world, and checks that every
 // key is held by who should have it, that those of a process that vanishes are held again
 // in time, and what is left when all have gone.
 func (s scenario) playShared() *world {

@@ -56,17 +56,17 @@ func (h *host) endless() {
 	}
 }
 
-// tell takes the news that a key was freed to who is next, if that one watches.
-func (h *host) tell(_, next string) {
+// notify sends the notification of a freed key to the next waiter, if it watches.
+func (h *host) notify(_, next string) {
 	for _, p := range h.w.procs {
 		if h.watchers[p] && p.waiter() == next {
-			h.news(p)
+			h.pendingNotices(p)
 		}
 	}
 }
 
-// news reaches one who watches, perhaps twice, perhaps late or never.
-func (h *host) news(p *proc) {
+// pendingNotices reaches one who watches, perhaps twice, perhaps late or never.
+func (h *host) pendingNotices(p *proc) {
 	copies := 1
 	if h.w.rnd.IntN(100) < h.w.net.twice {
 		copies = 2
@@ -92,7 +92,7 @@ func (h *host) reset() {
 
 func (h *host) watchedBy(p *proc) {
 	h.watchers[p] = true
-	h.news(p)
+	h.pendingNotices(p)
 }
 
 // restart begins another run of the node, and ends its connections.
@@ -101,7 +101,7 @@ func (h *host) restart(from *simNode) {
 	h.reset()
 }
 
-// release frees keys, and looks that nobody rests on what is freed.
+// release frees keys, and checks that no process relies on a freed key.
 func (w *world) release(h *host, p *proc, c quorum.Call) {
 	for _, a := range c.Release {
 		if a.Note != "" {
@@ -119,8 +119,8 @@ func (w *world) release(h *host, p *proc, c quorum.Call) {
 	w.logf("%s frees %d for %s#%d", h, h.release(h.time(), c.Release), p.name, c.Seq)
 }
 
-// forced looks at the removal of a holder that is held to be faulty.
-func (w *world) forced(h *host, p *proc, a quorum.Ask) {
+// forced checks the removal of a holder that counts as faulty.
+func (w *world) forced(h *host, p *proc, a quorum.LeaseRequest) {
 	k, ok := h.has(h.time(), a.Key)
 	if !ok || k.token != a.Token || k.note != a.Note {
 		return

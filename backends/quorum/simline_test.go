@@ -46,7 +46,7 @@ func crowdIn(p *proc, ageing time.Duration, users int) *crowd {
 	return c
 }
 
-// join has a user ask for the key.
+// join makes a user request the key.
 func (c *crowd) join(user int) {
 	if c.p.w.calm {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // simNode is a lock node as plain functions of its own time: what the contract
-// of quorum.Node says, and nothing more.
+// of quorum.Node requires, and nothing more.
 type simNode struct {
 	name    string
 	run     int
@@ -18,8 +18,8 @@ type simNode struct {
 	keys    map[string]simKey
 
 	waiting map[string]map[string]time.Duration // by key and waiter: since when
-	knows   func() bool                         // whether it says who waits; nil: it does
-	woken   func(key, next string)              // whom a freed key is told; nil: nobody
+	knows   func() bool                         // whether it reports waiters; nil: it does
+	woken   func(key, next string)              // notifies the waiter of a freed key; may be nil
 
 	members map[string]map[string]simMember // by registry and id
 }
@@ -44,7 +44,7 @@ type simKey struct {
 // keptForNext is how long that is.
 const keptForNext = 25 * time.Millisecond
 
-func (k simKey) isFor(a quorum.Ask) bool {
+func (k simKey) isFor(a quorum.LeaseRequest) bool {
 	return k.token == a.Token || k.token == "" && k.note == a.Waiter && a.Waiter != ""
 }
 
@@ -72,16 +72,16 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 		n.markers[b.Marker] = m
 	}
 	c := quorum.BallotReply{
-		Yes:       make([]bool, len(b.Asks)),
-		Holders:   make([]quorum.Holding, len(b.Asks)),
-		NoWaiters: make([]bool, len(b.Asks)),
+		Yes:       make([]bool, len(b.Requests)),
+		Holders:   make([]quorum.Holding, len(b.Requests)),
+		NoWaiters: make([]bool, len(b.Requests)),
 		Time:      epoch.Add(now),
 	}
 	if now < m.from {
 		c.Abstained, c.VotesFrom = true, epoch.Add(m.from)
 		return c
 	}
-	for i, a := range b.Asks {
+	for i, a := range b.Requests {
 		k, taken := n.has(now, a.Key)
 		switch {
 		case taken && k.isFor(a), !taken && !a.Renew:
@@ -97,8 +97,8 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 	return c
 }
 
-func (n *simNode) release(now time.Duration, asks []quorum.Ask) (freed int) {
-	for _, a := range asks {
+func (n *simNode) release(now time.Duration, requests []quorum.LeaseRequest) (freed int) {
+	for _, a := range requests {
 		delete(n.waiting[a.Key], a.Waiter)
 		k, ok := n.has(now, a.Key)
 		if ok && k.isFor(a) && (a.Note == "" || k.note == a.Note) {
@@ -131,8 +131,8 @@ func (n *simNode) announce(now time.Duration, m quorum.Announcement) (members []
 	return members
 }
 
-// enlist puts who asks on the list of those who wait.
-func (n *simNode) enlist(now time.Duration, a quorum.Ask) {
+// enlist adds the waiter of a request to the waiting list.
+func (n *simNode) enlist(now time.Duration, a quorum.LeaseRequest) {
 	if a.Waiter == "" || a.Waited < 0 {
 		return
 	}
@@ -146,8 +146,8 @@ func (n *simNode) enlist(now time.Duration, a quorum.Ask) {
 }
 
 // wake takes who is next off the list of a key, unless the release names another,
-// keeps the key for it, and tells.
-func (n *simNode) wake(now time.Duration, freed quorum.Ask) {
+// keeps the key for it, and notifies it.
+func (n *simNode) wake(now time.Duration, freed quorum.LeaseRequest) {
 	key, next, keep := freed.Key, freed.Next, quorum.HandOver
 	if next == "" {
 		next, keep = n.first(key), keptForNext

@@ -145,8 +145,8 @@ func (s *sharer) input(roster bool, what string, step func(clock.Now) quorum.Eff
 		})
 	}
 	for _, ev := range e.Events {
-		p.w.logf("%s is told %v %v: %v", s.id, ev.Kind, ev.Keys, ev.Cause)
-		s.told(ev)
+		p.w.logf("%s event %v %v: %v", s.id, ev.Kind, ev.Keys, ev.Cause)
+		s.handleEvent(ev)
 	}
 	if members, sure := s.r.Members(p.clock()); roster {
 		for i := range members {
@@ -159,7 +159,7 @@ func (s *sharer) input(roster bool, what string, step func(clock.Now) quorum.Eff
 	}
 }
 
-func (s *sharer) told(ev quorum.Event) {
+func (s *sharer) handleEvent(ev quorum.Event) {
 	p := s.p
 	p.events = append(p.events, ev)
 	for _, key := range ev.Keys {
@@ -209,7 +209,7 @@ func (s *sharer) follow() {
 	s.group(fmt.Sprint("acquires ", len(take)), func(now clock.Now) quorum.Effects { return s.g.Acquire(now, take...) })
 }
 
-// give hands keys over, and tells who is to have them.
+// give hands keys over to the process that is to have them.
 func (s *sharer) give(heir string, keys []string) {
 	s.group(fmt.Sprint("gives ", keys, " to ", heir), func(now clock.Now) quorum.Effects { return s.g.Release(now, heir, keys...) })
 	for _, p := range s.p.w.procs {
@@ -227,7 +227,7 @@ func (s *sharer) call(c quorum.Call) {
 		p.w.faultf("%s has two calls under way for one node", s.id)
 	}
 	if c.Vote != nil {
-		for _, a := range c.Vote.Asks {
+		for _, a := range c.Vote.Requests {
 			p.tokens[a.Key] = a.Token
 		}
 	}
@@ -244,9 +244,9 @@ func (s *sharer) answered(c quorum.Call, r quorum.Reply) {
 		return
 	}
 	delete(s.pending, at)
-	what := "hears"
+	what := "receives"
 	if !s.p.w.bare {
-		what = fmt.Sprintf("hears %d#%d %v", r.Node, r.Seq, r.Err)
+		what = fmt.Sprintf("receives %d#%d %v", r.Node, r.Seq, r.Err)
 	}
 	reply := s.g.Reply
 	if at.roster {

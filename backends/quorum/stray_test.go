@@ -11,7 +11,7 @@ import (
 func (h *hand) holds(node int, token string) {
 	h.t.Helper()
 	c := h.take(node)
-	holder := quorum.Holding{Key: c.Vote.Asks[0].Key, Token: token, Left: ttl}
+	holder := quorum.Holding{Key: c.Vote.Requests[0].Key, Token: token, Left: ttl}
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
 		Yes: []bool{false}, Holders: []quorum.Holding{holder}, Time: h.now.Wall,
 	}}))
@@ -51,7 +51,7 @@ func TestStrays(t *testing.T) {
 			h := newHand(t, 1)
 			h.acquire("a")
 			h.holds(0, "other.1")
-			h.asks()
+			h.wantCalls()
 		},
 	} {
 		t.Run(name, test)

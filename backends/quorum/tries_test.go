@@ -7,7 +7,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// How tries for keys follow each other, and what is told and counted of them.
+// How tries for keys follow each other, and their events and counts.
 func TestTries(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"nothing falls due while nothing is wanted": func(t *testing.T) {
@@ -16,7 +16,7 @@ func TestTries(t *testing.T) {
 			if h.wake != 0 {
 				t.Errorf("wake %v", h.wake)
 			}
-			h.told()
+			h.wantEvents()
 		},
 		"the names of the nodes are those of the beginning": func(t *testing.T) {
 			names := []string{"n0"}
@@ -24,7 +24,7 @@ func TestTries(t *testing.T) {
 			names[0] = "another"
 			h.acquire("a")
 			h.votes(0, "o")
-			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 has promised it")
+			wantText(t, h.wantEvents(quorum.Refused)[0].Cause, "n0 has promised it")
 		},
 		"machines that share late nodes learn from each other": func(t *testing.T) {
 			late := quorum.NewLateNodes(3)
@@ -34,7 +34,7 @@ func TestTries(t *testing.T) {
 			one.votes(1, "y")
 			one.sleep()
 			other.acquire("b")
-			other.asks(1, 2)
+			other.wantCalls(1, 2)
 		},
 		"a renewal that takes long makes no node late": func(t *testing.T) {
 			late := quorum.NewLateNodes(3)
@@ -43,14 +43,14 @@ func TestTries(t *testing.T) {
 			one.acquire("a")
 			one.votes(0, "y")
 			one.votes(1, "y")
-			one.sleep() // the third is asked, too
+			one.sleep() // the third is queried, too
 			one.votes(2, "y")
 			one.sleep()
-			one.asked(0, "a/t1!")
+			one.wantRequests(0, "a/t1!")
 			one.pass(5 * ms)
 			one.do(one.m.Tick(one.now))
 			other.acquire("b")
-			other.asks(0, 1)
+			other.wantCalls(0, 1)
 		},
 		"time comes first, whatever the input": func(t *testing.T) {
 			for name, input := range map[string]func(*hand) quorum.Effects{
@@ -63,7 +63,7 @@ func TestTries(t *testing.T) {
 				h.pass(ttl)
 				h.do(input(h))
 				if len(h.events) == 0 || h.events[0].Kind != quorum.Losing {
-					t.Errorf("%s told %+v", name, h.events)
+					t.Errorf("%s has the events %+v", name, h.events)
 				}
 			}
 		},
@@ -81,7 +81,7 @@ func TestTries(t *testing.T) {
 				t.Errorf("forgotten after %v", took)
 			}
 		},
-		"who asks again after a while has waited since then only": func(t *testing.T) {
+		"a waiter that returns after a while has waited since then only": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.acquire("z")
 			h.votes(0, "y")
@@ -93,7 +93,7 @@ func TestTries(t *testing.T) {
 			d := h.sleep()
 			h.lists(0, "w", d)
 		},
-		"whose nodes tell of freed keys is on their lists from the first try on": func(t *testing.T) {
+		"a group whose nodes notify is on their lists from the first try on": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.woken()
 			h.acquire("a")
@@ -111,9 +111,9 @@ func TestTries(t *testing.T) {
 			h.woken()
 			h.votes(0, "o")
 			h.votes(0, "o")
-			h.told(quorum.Refused)
+			h.wantEvents(quorum.Refused)
 			if d := h.sleep(); d != ttl/32 {
-				t.Errorf("asks again after %v", d)
+				t.Errorf("the next request follows after %v", d)
 			}
 		},
 		"who is refused and does not wait is taken off the lists": func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestTries(t *testing.T) {
 			h.votes(0, "o")
 			h.release()
 			h.frees(0, "a/w")
-			h.told(quorum.Refused, quorum.Freed)
+			h.wantEvents(quorum.Refused, quorum.Freed)
 		},
 		"a node that did not answer before the release kept nobody waiting": func(t *testing.T) {
 			h := newHedger(t, 3)
@@ -140,18 +140,18 @@ func TestTries(t *testing.T) {
 			h.votes(1, "y")
 			h.pass(5 * ms)
 			h.frees(1, "a/t1")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 			h.do(h.m.Tick(h.now))
-			h.told() // once
+			h.wantEvents() // once
 			h.acquire("a")
-			h.asks(0, 1)
+			h.wantCalls(0, 1)
 		},
 		"an answer that comes twice is none to the next call": func(t *testing.T) {
 			h := newHand(t, 1)
 			h.acquire("a")
 			r := h.votes(0, "y")
 			h.sleep()
-			h.asked(0, "a/t1!")
+			h.wantRequests(0, "a/t1!")
 			old := h.m.ValidUntil()
 			h.do(h.m.Reply(h.now, r))
 			h.until(old)
@@ -170,7 +170,7 @@ func TestTries(t *testing.T) {
 			h.votes(2, "y")
 			h.is(quorum.Held)
 			h.votes(0, "y")
-			h.asks()
+			h.wantCalls()
 		},
 		"a renewal that failed takes nothing, and leaves nothing to release": func(t *testing.T) {
 			h := holding(t, "o")
@@ -179,12 +179,12 @@ func TestTries(t *testing.T) {
 			h.fail(0)
 			h.fail(1)
 			h.sleep()
-			h.asked(2, "a/t1!")
+			h.wantRequests(2, "a/t1!")
 			h.fail(2)
 			h.release()
 			h.votes(0, "y")
 			h.votes(1, "y")
-			h.asks(0, 1)
+			h.wantCalls(0, 1)
 		},
 		"nothing is freed before each node has answered, and released": func(t *testing.T) {
 			h := holding(t, "o")
@@ -193,7 +193,7 @@ func TestTries(t *testing.T) {
 			h.fail(0)
 			h.fail(1)
 			h.sleep()
-			h.asked(2, "a/t1!")
+			h.wantRequests(2, "a/t1!")
 			h.release()
 			for node := range 2 {
 				h.votes(node, "y")
@@ -202,9 +202,9 @@ func TestTries(t *testing.T) {
 				h.do(h.m.Tick(h.now))
 				h.frees(node, "a/t1")
 			}
-			h.told()
+			h.wantEvents()
 			h.fail(2)
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 		},
 		"nothing is freed while a node owes a release, though none is under way": func(t *testing.T) {
 			h := newHand(t, 1)
@@ -212,12 +212,12 @@ func TestTries(t *testing.T) {
 			h.votes(0, "y")
 			h.release()
 			h.fail(0)
-			h.told(quorum.Won)
+			h.wantEvents(quorum.Won)
 			h.sleep()
 			h.frees(0, "a/t1")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 		},
-		"what a release answers says nothing of a node's clock": func(t *testing.T) {
+		"the reply to a release has no time of the node": func(t *testing.T) {
 			h := newHand(t, 1)
 			h.acquire("a")
 			h.votes(0, "y")
@@ -292,7 +292,7 @@ func TestTries(t *testing.T) {
 			h.frees(0, "a/t1")
 			h.frees(1, "a/w")
 			h.frees(2, "a/w")
-			h.told(quorum.Refused, quorum.Refused, quorum.Freed)
+			h.wantEvents(quorum.Refused, quorum.Refused, quorum.Freed)
 			h.acquire("b")
 			h.votes(0, "y")
 			h.votes(1, "y")
@@ -304,14 +304,14 @@ func TestTries(t *testing.T) {
 		},
 		"an answer with too few votes or holders is an error": func(t *testing.T) {
 			for want, count := range map[string]quorum.BallotReply{
-				"0 votes and 1 holders for 1 asks": {Holders: make([]quorum.Holding, 1)},
-				"1 votes and 0 holders for 1 asks": {Yes: []bool{true}},
-				"1 votes and 2 holders for 1 asks": {Yes: []bool{true}, Holders: make([]quorum.Holding, 2)},
+				"0 votes and 1 holders for 1 requests": {Holders: make([]quorum.Holding, 1)},
+				"1 votes and 0 holders for 1 requests": {Yes: []bool{true}},
+				"1 votes and 2 holders for 1 requests": {Yes: []bool{true}, Holders: make([]quorum.Holding, 2)},
 			} {
 				h := newHand(t, 1)
 				h.acquire("a")
 				h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: count}))
-				wantText(t, h.told(quorum.Refused)[0].Cause, want)
+				wantText(t, h.wantEvents(quorum.Refused)[0].Cause, want)
 			}
 		},
 		"keys are valid to the last nanosecondinstead of": func(t *testing.T) {
@@ -386,14 +386,14 @@ func TestTriesWhenLeasesRunOut(t *testing.T) {
 		h.votes(0, "o")
 		h.left = node1
 		h.votes(1, "o")
-		for c, asked := h.calls[2]; asked; c, asked = h.calls[2] { // it comes too late to count
+		for c, called := h.calls[2]; called; c, called = h.calls[2] { // it comes too late to count
 			if c.Vote != nil {
 				h.votes(2, "o")
 			} else {
 				h.do(h.m.Reply(h.now, quorum.Reply{Node: 2, Seq: h.take(2).Seq}))
 			}
 		}
-		h.told(quorum.Refused)
+		h.wantEvents(quorum.Refused)
 		return h.sleep()
 	}
 	h := newHand(t, 3)
@@ -417,11 +417,11 @@ func TestTriesWhenLeasesRunOut(t *testing.T) {
 	h.left = 20 * ms
 	h.votes(0, "y")
 	h.votes(1, "o")
-	if _, asked := h.calls[2]; !asked { // it is a hedge
+	if _, called := h.calls[2]; !called { // it is a hedge
 		h.sleep()
 	}
 	h.votes(2, "o")
-	h.told(quorum.Refused)
+	h.wantEvents(quorum.Refused)
 	if got := h.sleep(); got != 24*ms+ms/2 {
 		t.Errorf("with one vote it tries again after %v", got)
 	}

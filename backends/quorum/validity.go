@@ -64,7 +64,7 @@ func CallTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/6, 500*time.Millisecond), time.Second)
 }
 
-// Validity says until when a key is held, as of one instant. It may be copied to other
+// Validity is the time until which a key is held, as of one instant. It may be copied to other
 // goroutines and evaluated there. The zero Validity is over.
 type Validity struct {
 	from clock.Now

@@ -13,10 +13,10 @@ func newWaiter(t *testing.T, nodes int) *hand {
 	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Waiter = "w" })
 }
 
-// lists says what a node is asked to note of who waits.
+// lists checks the waiter in a node's request.
 func (h *hand) lists(node int, waiter string, waited time.Duration) {
 	h.t.Helper()
-	for _, a := range h.calls[node].Vote.Asks {
+	for _, a := range h.calls[node].Vote.Requests {
 		if a.Waiter != waiter || a.Waited != waited {
 			h.t.Errorf("node %d is to list %q with %v, want %q with %v", node, a.Waiter, a.Waited, waiter, waited)
 		}
@@ -63,29 +63,29 @@ func TestWaiting(t *testing.T) {
 			h.release()
 			h.votes(0, "o")
 			h.frees(0, "a/t2")
-			h.told(quorum.Refused, quorum.Freed)
+			h.wantEvents(quorum.Refused, quorum.Freed)
 		},
-		"who is woken asks at once": func(t *testing.T) {
+		"a notified waiter tries at once": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.acquire("a")
 			h.votes(0, "o")
 			h.woken()
-			h.asked(0, "a/t2")
+			h.wantRequests(0, "a/t2")
 			h.votes(0, "y")
 			h.is(quorum.Held)
 		},
-		"who is woken while it asks, asks once more at once": func(t *testing.T) {
+		"a waiter that is notified during a try tries once more at once": func(t *testing.T) {
 			h := newWaiter(t, 1)
 			h.acquire("a")
 			h.woken()
-			h.woken() // of three nodes that free a key each tells it
+			h.woken() // each of three nodes that free a key notifies it
 			h.votes(0, "o")
-			h.asked(0, "a/t1")
-			h.told()
+			h.wantRequests(0, "a/t1")
+			h.wantEvents()
 			h.votes(0, "o")
-			h.told(quorum.Refused)
+			h.wantEvents(quorum.Refused)
 			if len(h.calls) > 0 || h.wake <= h.now.Mono+1 {
-				t.Errorf("asks %v, wakes %v later", h.calls, h.wake-h.now.Mono)
+				t.Errorf("calls %v, wakes %v later", h.calls, h.wake-h.now.Mono)
 			}
 		},
 		"who is woken and wants nothing does nothing": func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestWaiting(t *testing.T) {
 			h.woken()
 			h.is(quorum.Held)
 			if len(h.calls) > 0 {
-				t.Errorf("asks %v", h.calls)
+				t.Errorf("calls %v", h.calls)
 			}
 		},
 		"to be woken does not outlast the wait": func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestWaiting(t *testing.T) {
 			h.acquire("a")
 			h.votes(0, "o")
 			if len(h.calls) > 0 {
-				t.Errorf("asks %v", h.calls)
+				t.Errorf("calls %v", h.calls)
 			}
 		},
 		"who gives up leaves the lists": func(t *testing.T) {
@@ -122,12 +122,12 @@ func TestWaiting(t *testing.T) {
 			h.votes(0, "o")
 			h.release()
 			h.frees(0, "a/w")
-			h.votes(1, "o") // is asked by the second try
+			h.votes(1, "o") // is in the second try
 			h.frees(1, "a/t2", "a/w")
-			h.votes(2, "o") // is asked by the first, which lists nobody
-			h.told(quorum.Refused)
+			h.votes(2, "o") // is in the first, which lists nobody
+			h.wantEvents(quorum.Refused)
 			h.frees(2, "a/t1")
-			h.told(quorum.Freed)
+			h.wantEvents(quorum.Freed)
 		},
 		"who wins leaves the lists that it is still on": func(t *testing.T) {
 			h := newWaiter(t, 3)
@@ -143,7 +143,7 @@ func TestWaiting(t *testing.T) {
 			h.is(quorum.Held)
 			h.unlisted(0, "a")
 			if len(h.calls) > 0 {
-				t.Errorf("nodes that have granted it are asked %v", h.calls)
+				t.Errorf("nodes that have granted it have the calls %v", h.calls)
 			}
 		},
 	} {
@@ -155,10 +155,10 @@ func TestWaiting(t *testing.T) {
 // else.
 func (h *hand) unlisted(node int, key string) {
 	h.t.Helper()
-	want := []quorum.Ask{{Key: key, Token: "w", Waiter: "w"}}
+	want := []quorum.LeaseRequest{{Key: key, Token: "w", Waiter: "w"}}
 	c := h.take(node)
 	if !slices.Equal(c.Release, want) {
-		h.t.Errorf("node %d is asked %+v, want %+v", node, c.Release, want)
+		h.t.Errorf("node %d has the requests %+v, want %+v", node, c.Release, want)
 	}
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq}))
 }
@@ -179,7 +179,7 @@ func TestStats(t *testing.T) {
 		h.sleep()
 		c := h.calls[0]
 		h.do(h.m.Reply(h.now, quorum.Reply{Node: 0, Seq: h.take(0).Seq, Ballot: quorum.BallotReply{
-			Yes: []bool{true}, Holders: make([]quorum.Holding, len(c.Vote.Asks)), Repaired: 1,
+			Yes: []bool{true}, Holders: make([]quorum.Holding, len(c.Vote.Requests)), Repaired: 1,
 		}}))
 		h.votes(1, "y")
 		h.votes(2, "y")

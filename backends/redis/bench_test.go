@@ -32,7 +32,7 @@ func BenchmarkVote(b *testing.B) {
 		b.Run(fmt.Sprintf("leases=%d", leases), func(b *testing.B) {
 			ballot := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL}
 			for i := range leases {
-				ballot.Asks = append(ballot.Asks, quorum.Ask{Key: fmt.Sprintf("salectl:uid:shard:%d", i), Token: quorum.RandomToken(), Note: "127.0.0.1:8080 12345"})
+				ballot.Requests = append(ballot.Requests, quorum.LeaseRequest{Key: fmt.Sprintf("salectl:uid:shard:%d", i), Token: quorum.RandomToken(), Note: "127.0.0.1:8080 12345"})
 			}
 			for b.Loop() {
 				count, err := n.Vote(b.Context(), ballot)
@@ -43,7 +43,7 @@ func BenchmarkVote(b *testing.B) {
 			b.StopTimer()
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*leases), "ns/lease")
 			b.ReportMetric(onServer(b, n, server, ballot), "server-µs/op")
-			if _, err := n.Release(b.Context(), ballot.Asks); err != nil {
+			if _, err := n.Release(b.Context(), ballot.Requests); err != nil {
 				b.Fatal(err)
 			}
 		})

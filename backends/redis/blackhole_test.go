@@ -25,7 +25,7 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// A connection that fails after its caller has gone says nothing to the next.
+// A connection that fails after its caller has returned does not affect the next caller.
 func TestOldFailure(t *testing.T) {
 	t.Parallel()
 	hole := newBlackHole(t)
@@ -44,8 +44,8 @@ func TestOldFailure(t *testing.T) {
 	}
 }
 
-// blackHole is an address where nobody takes connections and the queue of those
-// that wait is full, so that the host drops whatever asks for another.
+// blackHole is an address where no process accepts connections and the queue of pending
+// ones is full, so that the host drops all further requests to connect.
 type blackHole struct {
 	net.Listener
 }

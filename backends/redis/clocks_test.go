@@ -14,7 +14,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// clocks are the files that say how far each server's clock is off.
+// clocks are the files with the offset of each server's clock.
 type clocks []string
 
 // buildClock compiles what gives a server a clock that can be set: nothing in
@@ -158,7 +158,7 @@ func TestHoursByTheCaller(t *testing.T) {
 			case err != nil:
 				t.Fatal(err)
 			case given[0].Why != test.want:
-				t.Errorf("off by %v, asked %v after it opens: %+v, want %v", off, test.at.Sub(opens), given[0], test.want)
+				t.Errorf("off by %v, requested %v after it opens: %+v, want %v", off, test.at.Sub(opens), given[0], test.want)
 			case given[0].Why == lists.ErrNotOpen && given[0].OpensAt != opens.UnixMicro():
 				t.Errorf("it opens at %d, want %d", given[0].OpensAt, opens.UnixMicro())
 			}

@@ -82,7 +82,7 @@ func (d *dialer) connect(ctx context.Context, network, address string) (net.Conn
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
-			return nil, ctx.Err() // the server is silent, which says nothing about its TLS
+			return nil, ctx.Err() // the server is silent, with or without TLS
 		}
 		return nil, fmt.Errorf("%w: %v", ErrTLS, err)
 	}

@@ -19,12 +19,12 @@ import (
 // becomes one where contenderNodes names the lock nodes.
 const (
 	contenderNodes = "SALECTL_TEST_CONTENDER_NODES"
-	contenderHolds = "SALECTL_TEST_CONTENDER_HOLDS" // for how long it keeps each lease; unset: until it is told
+	contenderHolds = "SALECTL_TEST_CONTENDER_HOLDS" // for how long it keeps each lease; unset: until it is requested to
 )
 
-// contend takes the lease again and again until its input ends. A line asks it
-// something, and gets one line back: "valid?" the number of the lease that is
-// valid now, 0 if none is; "release" nothing but that it was done.
+// contend takes the lease again and again until its input ends. Each line is a request
+// with a reply of one line: to "valid?" the number of the lease that is valid now, 0 if
+// none is; to "release" an acknowledgement.
 func contend(addresses string) int {
 	fail := func(err error) int { fmt.Fprintln(os.Stderr, err); return 1 }
 	var nodes []quorum.Node
@@ -144,7 +144,7 @@ func (c *contender) read() (lease int, err error) {
 	return lease, err
 }
 
-func (c *contender) mustAsk(t *testing.T, question string) (lease int) {
+func (c *contender) mustRequest(t *testing.T, question string) (lease int) {
 	t.Helper()
 	if err := c.write(question); err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"salectl/backends/quorum"
 )
 
-// The faults of a node. The errors that wrap them name its address. They do not tell whether
-// the node executed the call. ErrLogin, ErrForbidden and ErrProtected are also
+// The faults of a node. The errors that wrap them name its address. After one of them the node
+// may have executed the call. ErrLogin, ErrForbidden and ErrProtected are also
 // fs.ErrPermission: a retry is useless.
 var (
 	ErrAway      error = trouble{"away", "nothing answers at this address; start the server, or correct spec.redis.nodes"}
@@ -26,7 +26,7 @@ var (
 	ErrLogin     error = denial{trouble{"login", "it refuses the username or password; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"}}
 	ErrForbidden error = denial{trouble{"forbidden", "the Redis user lacks a right; grant those of docs/security.md with ACL SETUSER (" + Rights + "; for lists also " + ListRights + ")"}}
 	ErrProtected error = denial{trouble{"protected", "it accepts connections from its own host only; set a password, or turn off protected-mode"}}
-	ErrCrowded   error = trouble{"crowded", "it has no free connection; raise maxclients, or look for clients that do not close theirs"}
+	ErrCrowded   error = trouble{"crowded", "it has no free connection; raise maxclients, or find clients that do not close theirs"}
 	ErrLoading   error = trouble{"loading", "it is still loading its data from disk; wait until it has finished"}
 	ErrReplica   error = trouble{"replica", "it is a replica and cannot be written; name a standalone server in spec.redis.nodes"}
 	ErrCluster   error = trouble{"cluster", "it belongs to a Redis Cluster; name standalone servers in spec.redis.nodes"}

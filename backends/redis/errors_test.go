@@ -66,7 +66,7 @@ func TestDenials(t *testing.T) {
 	}
 	for _, err := range []error{ErrAway, ErrSilent, ErrHungUp, ErrTLS, ErrCrowded, ErrLoading, ErrReplica, ErrCluster, ErrBusy, ErrFull, ErrUnsaved, ErrForeign, ErrUnset, ErrClosed} {
 		if errors.Is(err, fs.ErrPermission) {
-			t.Errorf("%v is a fs.ErrPermission, and to ask again may help", err)
+			t.Errorf("%v is a fs.ErrPermission, and a retry may help", err)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestStrangeAnswers(t *testing.T) {
 		"nothing":          {int64(1), int64(0), int64(0), nil},
 	} {
 		a := answer{items: items}
-		if count := countOf(&a, []quorum.Ask{{Key: "key"}}); !errors.Is(a.end(), errAnswer) {
+		if count := countOf(&a, []quorum.LeaseRequest{{Key: "key"}}); !errors.Is(a.end(), errAnswer) {
 			t.Errorf("%s: %+v, %v; want an error", name, count, a.end())
 		}
 	}

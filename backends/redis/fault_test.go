@@ -56,15 +56,15 @@ func addToxic(p *toxiproxy.Proxy, kind, direction, attributes string) error {
 	return err
 }
 
-// scriptsRun returns how many times a server was asked to run a script.
+// scriptsRun returns the number of requests to a server to run a script.
 func scriptsRun(t *testing.T, server *services.Redis) string {
 	t.Helper()
 	stats := do(t, server, "INFO", "commandstats").(string)
 	return strings.Join(regexp.MustCompile(`cmdstat_eval(sha)?:calls=\d+`).FindAllString(stats, -1), " ")
 }
 
-// A vote whose answer is lost was given, and is given again to its token. It is
-// sent once: whether to ask again is for the caller to say.
+// A vote whose answer is lost was granted, and is granted again to its token. It is sent
+// once: the caller decides about a retry.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -96,10 +96,10 @@ func TestLostAnswer(t *testing.T) {
 
 			proxy.Toxics.ResetToxics(t.Context())
 			if !mustVote(t, n, "one", "salectl:key").Yes[0] {
-				t.Error("asked again, the node said no to the token that has the key")
+				t.Error("at the second request, the node refused the token that has the key")
 			}
 			if mustVote(t, n, "two", "salectl:key").Yes[0] {
-				t.Error("the node said yes to another token")
+				t.Error("the node granted the key to another token")
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestSlowNetwork(t *testing.T) {
 		t.Errorf("a vote with no time for the answer: %+v, %v; want ErrSilent", count, err)
 	}
 	if !mustVote(t, n, "one", "salectl:key").Yes[0] {
-		t.Error("with time for the answer, the node said no")
+		t.Error("with time for the answer, the node refused")
 	}
 }
 
@@ -240,7 +240,7 @@ func TestHungServer(t *testing.T) {
 	})
 }
 
-// What a server says while it cannot do as asked must reach whoever can help.
+// The error of a server that cannot execute a call must reach the operator.
 func TestServerInTrouble(t *testing.T) {
 	t.Parallel()
 	n, server := mustServe(t, "--busy-reply-threshold", "10")
@@ -251,7 +251,7 @@ func TestServerInTrouble(t *testing.T) {
 	if _, err := vote(t.Context(), n, "one", "salectl:key", "salectl:other"); !errors.Is(err, ErrFull) {
 		t.Errorf("a vote of a full server: %v, want ErrFull", err)
 	}
-	if freed, err := n.Release(t.Context(), []quorum.Ask{{Key: "salectl:key", Token: "one"}}); err != nil || freed != 1 {
+	if freed, err := n.Release(t.Context(), []quorum.LeaseRequest{{Key: "salectl:key", Token: "one"}}); err != nil || freed != 1 {
 		t.Errorf("a release on a full server: %d, %v; want 1", freed, err)
 	}
 	do(t, server, "CONFIG", "SET", "maxmemory", "0")

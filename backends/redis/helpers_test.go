@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	if nodes := os.Getenv(contenderNodes); nodes != "" {
 		os.Exit(contend(nodes))
 	}
-	// Most of these tests wait for servers and for leases to run out, so that
-	// more can be under way than there are processors; -parallel says otherwise.
+	// Most of these tests wait for servers and for leases to expire, so more can run than
+	// there are processors; -parallel overrides it.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -123,11 +123,11 @@ func mustMark(t testing.TB, n quorum.Node) quorum.Info {
 	return info
 }
 
-// vote asks for keys under one token, for the longest ttl.
+// vote requests keys under one token, for the longest ttl.
 func vote(ctx context.Context, n quorum.Node, token string, keys ...string) (quorum.BallotReply, error) {
 	b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL}
 	for _, key := range keys {
-		b.Asks = append(b.Asks, quorum.Ask{Key: key, Token: token, Note: "note of " + token})
+		b.Requests = append(b.Requests, quorum.LeaseRequest{Key: key, Token: token, Note: "note of " + token})
 	}
 	return n.Vote(ctx, b)
 }
@@ -143,7 +143,7 @@ func mustVote(t testing.TB, n quorum.Node, token string, keys ...string) quorum.
 
 func mustRelease(t testing.TB, n quorum.Node, token, key string) {
 	t.Helper()
-	if freed, err := n.Release(t.Context(), []quorum.Ask{{Key: key, Token: token}}); err != nil || freed != 1 {
+	if freed, err := n.Release(t.Context(), []quorum.LeaseRequest{{Key: key, Token: token}}); err != nil || freed != 1 {
 		t.Fatalf("release: %d, %v; want 1", freed, err)
 	}
 }

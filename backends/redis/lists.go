@@ -148,7 +148,7 @@ func (a *answer) fill() uint64 {
 
 // Forget implements lists.Node.
 func (l *Lists) Forget(ctx context.Context, list lists.List) error {
-	_, err := ask(ctx, l.node, func(ctx context.Context) (int64, error) {
+	_, err := await(ctx, l.node, func(ctx context.Context) (int64, error) {
 		return l.node.client.Unlink(ctx, keysOf(list)...).Result()
 	})
 	return err
@@ -229,7 +229,7 @@ func grabsOf(a answer) (grabs []ledger.Grab, fill uint64, ok bool) {
 // Settings implements lists.Node. If CONFIG is not permitted or does not exist, Fsync is "" and
 // Snapshots is false, whatever the server's settings.
 func (l *Lists) Settings(ctx context.Context) (lists.Settings, error) {
-	return ask(ctx, l.node, func(ctx context.Context) (lists.Settings, error) {
+	return await(ctx, l.node, func(ctx context.Context) (lists.Settings, error) {
 		info, err := l.node.client.Info(ctx).Result()
 		if err != nil {
 			return lists.Settings{}, err

@@ -115,7 +115,7 @@ var (
 	serverCPU = regexp.MustCompile(`used_cpu_user_main_thread:([\d.]+)`)
 )
 
-// infoFloat is a number of a section of what a server says of itself.
+// infoFloat is a number of a section of a server's INFO.
 func infoFloat(t testing.TB, server *services.Redis, section string, field *regexp.Regexp) float64 {
 	t.Helper()
 	info := do(t, server, "INFO", section).(string)

@@ -29,8 +29,7 @@ func TestForgottenScripts(t *testing.T) {
 	}
 }
 
-// A grab whose answer is lost is sent once, and asked again is told what it was
-// given.
+// A grab whose answer is lost is sent once, and its repetition gets the earlier grant.
 func TestLostGrab(t *testing.T) {
 	t.Parallel()
 	n, proxy, server := mustProxy(t)
@@ -47,7 +46,7 @@ func TestLostGrab(t *testing.T) {
 	}
 	proxy.Toxics.ResetToxics(t.Context())
 	if got := mustGrab(t, l, "three", "two"); got[0].Number != 3 || got[1].Number != 2 || !got[1].Before {
-		t.Errorf("asked again, they have %+v; want units 3 and 2, the latter from before", got)
+		t.Errorf("at the second request, they have %+v; want units 3 and 2, the latter from before", got)
 	}
 }
 
@@ -80,7 +79,7 @@ func TestGrabLeftBehind(t *testing.T) {
 	}
 }
 
-// What another program has put between ours is an error that says so.
+// An entry of another program among ours is an error that reports it.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
 	l, server := mustServeLists(t)

@@ -54,8 +54,8 @@ func mustGrab(t testing.TB, l *Lists, users ...string) []lists.Unit {
 type listCall struct {
 	name string
 	call func(t *testing.T, l *Lists) error
-	// asks are the keys that the call asks or changes: list, taken, stream, marker.
-	asks string
+	// uses has the keys that the call reads or changes: list, taken, stream, marker.
+	uses string
 	off  bool // it is for a list that fill 3 has stopped
 	full error
 }
@@ -75,43 +75,43 @@ func listCalls(t *testing.T, l *Lists) []listCall {
 		return entries[len(entries)-1].ID
 	}
 	return []listCall{
-		{name: "grab", asks: "list taken stream marker", full: ErrFull, call: func(t *testing.T, l *Lists) error {
+		{name: "grab", uses: "list taken stream marker", full: ErrFull, call: func(t *testing.T, l *Lists) error {
 			_, err := grab(t, l, "one", "three", "four")
 			return err
 		}},
-		{name: "grab for who has one", asks: "taken marker", call: func(t *testing.T, l *Lists) error {
+		{name: "grab for who has one", uses: "taken marker", call: func(t *testing.T, l *Lists) error {
 			_, err := grab(t, l, "two", "one")
 			return err
 		}},
-		{name: "read", asks: "stream marker", call: func(t *testing.T, l *Lists) error {
+		{name: "read", uses: "stream marker", call: func(t *testing.T, l *Lists) error {
 			_, err := l.Read(t.Context(), theList, 2, "", last(), 100)
 			return err
 		}},
-		{name: "take", asks: "list marker", call: func(t *testing.T, l *Lists) error {
+		{name: "take", uses: "list marker", call: func(t *testing.T, l *Lists) error {
 			_, err := l.Take(t.Context(), theList, 2, 3)
 			return err
 		}},
-		{name: "add", asks: "list marker", full: ErrFull, call: func(t *testing.T, l *Lists) error {
+		{name: "add", uses: "list marker", full: ErrFull, call: func(t *testing.T, l *Lists) error {
 			return l.Add(t.Context(), theList, 2, ledger.Units{{First: 40, Count: 2}})
 		}},
-		{name: "inspect", asks: "list taken stream marker", call: func(t *testing.T, l *Lists) error {
+		{name: "inspect", uses: "list taken stream marker", call: func(t *testing.T, l *Lists) error {
 			_, err := l.Inspect(t.Context(), theList)
 			return err
 		}},
-		{name: "stop", asks: "marker", call: func(t *testing.T, l *Lists) error {
+		{name: "stop", uses: "marker", call: func(t *testing.T, l *Lists) error {
 			return l.Stop(t.Context(), theList, 3, run)
 		}},
-		{name: "first part", off: true, asks: "list taken marker", call: func(t *testing.T, l *Lists) error {
+		{name: "first part", off: true, uses: "list taken marker", call: func(t *testing.T, l *Lists) error {
 			p := part
 			p.First = true
 			return l.Put(t.Context(), theList, 3, run, p)
 		}},
-		{name: "part", off: true, asks: "list taken marker", full: ErrFull, call: func(t *testing.T, l *Lists) error {
+		{name: "part", off: true, uses: "list taken marker", full: ErrFull, call: func(t *testing.T, l *Lists) error {
 			p, s := part, state()
 			p.Units, p.Users = s.Units, s.Users
 			return l.Put(t.Context(), theList, 3, run, p)
 		}},
-		{name: "start", off: true, asks: "list taken stream marker", call: func(t *testing.T, l *Lists) error {
+		{name: "start", off: true, uses: "list taken stream marker", call: func(t *testing.T, l *Lists) error {
 			s := state()
 			return l.Start(t.Context(), theList, 3, run, lists.Start{Units: s.Units, Users: s.Users, Drained: last()})
 		}},
@@ -158,7 +158,7 @@ func TestForeignKeys(t *testing.T) {
 				do(t, server, "SET", keysOf(theList)[i], "another program's")
 				before := dump(t, server)
 				err := call.call(t, l)
-				if !strings.Contains(call.asks, kind) {
+				if !strings.Contains(call.uses, kind) {
 					if errors.Is(err, ErrForeign) {
 						t.Errorf("%v; the call has no need of that key", err)
 					}
@@ -175,8 +175,8 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
-// A server that has used up its memory gives nothing, and loses nothing. What
-// makes room works there.
+// A server without free memory gives nothing, and loses nothing. Calls that free memory
+// succeed.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	l, server := mustServeLists(t)
@@ -231,7 +231,7 @@ func TestServerFillsUp(t *testing.T) {
 		t.Errorf("the list is %+v, %v; want %d users and the others' units", s, err, len(has))
 	}
 	if got := mustGrab(t, l, "user 0"); got[0].Number != 1 || !got[0].Before {
-		t.Errorf("who has a unit is told %+v on a full server", got)
+		t.Errorf("a user with a unit gets %+v on a full server", got)
 	}
 	do(t, server, "CONFIG", "SET", "maxmemory", "0")
 	for i, u := range mustGrab(t, l, users(at-atOnce)...) {
@@ -270,7 +270,7 @@ func TestUnsavedServer(t *testing.T) {
 	}
 }
 
-// A replica cannot be written, and says so.
+// A replica cannot be written, and reports it.
 func TestReplicaOfLists(t *testing.T) {
 	t.Parallel()
 	l, server := mustServeLists(t)

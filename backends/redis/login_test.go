@@ -30,7 +30,7 @@ func everyCall(ctx context.Context, n quorum.Node) error {
 	}
 	_, err4 := n.List(ctx, "salectl:")
 	_, err5 := n.ReadMarker(ctx, marker)
-	freed, err6 := n.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one", Waiter: "waiter"}})
+	freed, err6 := n.Release(ctx, []quorum.LeaseRequest{{Key: "salectl:key", Token: "one", Waiter: "waiter"}})
 	if err6 == nil && freed != 1 {
 		err6 = errors.New("the key was not released")
 	}
@@ -50,13 +50,13 @@ func waitingCalls(t *testing.T, n *Node, server *services.Redis) (notified strin
 	defer cancel()
 	mustMark(t, n)
 	mustVote(t, n, "one", "salectl:key")
-	ask := func(key string) error {
-		b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: key, Token: "two", Waiter: "waiter"}}}
+	vote := func(key string) error {
+		b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{{Key: key, Token: "two", Waiter: "waiter"}}}
 		_, err := n.Vote(ctx, b)
 		return err
 	}
-	err1 := ask("salectl:key")
-	err2 := ask("salectl:free")
+	err1 := vote("salectl:key")
+	err2 := vote("salectl:free")
 	named, ended := make(chan string, 8), make(chan error, 2)
 	for _, waiter := range []string{"waiter", "nobody"} {
 		go func() { ended <- n.Watch(ctx, "salectl:key", waiter, func() { named <- waiter }) }()
@@ -66,7 +66,7 @@ func waitingCalls(t *testing.T, n *Node, server *services.Redis) (notified strin
 		case <-named:
 		}
 	}
-	if freed, err := n.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one"}}); freed != 1 {
+	if freed, err := n.Release(ctx, []quorum.LeaseRequest{{Key: "salectl:key", Token: "one"}}); freed != 1 {
 		t.Errorf("release: %d, %v; want 1, whatever it may not do about those who wait", freed, err)
 	}
 	do(t, server, "PUBLISH", "salectl:key:nobody", "")
@@ -213,7 +213,7 @@ func TestTLS(t *testing.T) {
 	for name, test := range map[string]struct {
 		options Options
 		want    error
-		says    string
+		text    string
 	}{
 		"an authority that nobody trusts": {Options{TLS: &tls.Config{}}, ErrTLS, "unknown authority"},
 		"another name":                    {Options{TLS: &tls.Config{RootCAs: server.CertPool(), ServerName: "redis.example"}}, ErrTLS, "redis.example"},
@@ -222,14 +222,14 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.options.Address = server.Addr()
 			n := mustOpen(t, test.options)
-			if _, err := n.Info(t.Context()); !errors.Is(err, test.want) || !strings.Contains(err.Error(), "spec.redis.tls") || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("info: %v; want %v, with %q in it", err, test.want, test.says)
+			if _, err := n.Info(t.Context()); !errors.Is(err, test.want) || !strings.Contains(err.Error(), "spec.redis.tls") || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("info: %v; want %v, with %q in it", err, test.want, test.text)
 			}
 		})
 	}
 }
 
-// childAddress tells TestTrustedByFile that it is the child of its own.
+// childAddress is set in the child process of TestTrustedByFile.
 const childAddress = "SALECTL_TEST_TLS_ADDRESS"
 
 // A process reads SSL_CERT_FILE once, so the test needs one of its own.
@@ -273,7 +273,7 @@ func TestNodes(t *testing.T) {
 			[]string{"TEST_REDIS_UNSET", "spec.redis.usernameEnv"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.sale.Nodes = []string{server.Addr(), "127.0.0.1:1"} // the second is away, and not asked
+			test.sale.Nodes = []string{server.Addr(), "127.0.0.1:1"} // the second is unreachable, and not called
 			nodes, err := Nodes(test.sale)
 			if test.want != nil {
 				if !errors.Is(err, ErrUnset) || !strings.Contains(err.Error(), test.want[0]) || !strings.Contains(err.Error(), test.want[1]) {
@@ -306,17 +306,17 @@ func TestClosed(t *testing.T) {
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	asked := make(chan error)
+	replied := make(chan error)
 	go func() {
 		_, err := vote(context.Background(), n, "one", "salectl:key")
-		asked <- err
+		replied <- err
 	}()
 	// Whether the vote has begun or not, and from whatever step of it.
 	begin := time.Now()
 	if err := errors.Join(n.Close(), n.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := <-asked; !errors.Is(err, ErrClosed) {
+	if err := <-replied; !errors.Is(err, ErrClosed) {
 		t.Errorf("a vote under way when the handle closes: %v, want ErrClosed", err)
 	}
 	if took := time.Since(begin); took > soon {

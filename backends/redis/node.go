@@ -21,7 +21,7 @@ var _ quorum.Node = (*Node)(nil)
 const markerKept = time.Hour
 
 // keptForNext is how long a freed key is kept for the next waiter: the time for its
-// notification and its ballot. A waiter that has gone delays the others by no more.
+// notification and its ballot. A dead waiter delays the others by no more.
 const keptForNext = 25 * time.Millisecond
 
 // Name implements quorum.Node. It returns the server's address.
@@ -73,7 +73,7 @@ func (n *Node) ReadMarker(ctx context.Context, marker string) (quorum.Marker, er
 
 // Forget implements quorum.Node.
 func (n *Node) Forget(ctx context.Context, marker string) error {
-	_, err := ask(ctx, n, func(ctx context.Context) (int64, error) {
+	_, err := await(ctx, n, func(ctx context.Context) (int64, error) {
 		return n.client.Del(ctx, marker).Result()
 	})
 	return err
@@ -86,7 +86,7 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 	if err != nil {
 		return quorum.BallotReply{}, err
 	}
-	return runAndRead(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, b.Asks), nil })
+	return runAndRead(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, b.Requests), nil })
 }
 
 // ballot returns the keys and arguments of the vote script.
@@ -94,9 +94,9 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
 		return nil, nil, fmt.Errorf("lock node %s: a lease of %v; it must be above 0 and at most %v", n.address, b.TTL, quorum.MaxTTL)
 	}
-	keys = append(make([]string, 0, 1+len(b.Asks)), b.Marker)
-	args = append(make([]any, 0, 3+5*len(b.Asks)), milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept))
-	for _, a := range b.Asks {
+	keys = append(make([]string, 0, 1+len(b.Requests)), b.Marker)
+	args = append(make([]any, 0, 3+5*len(b.Requests)), milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept))
+	for _, a := range b.Requests {
 		if a.Token == "" || strings.Contains(a.Token, " ") {
 			return nil, nil, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
 		}
@@ -110,7 +110,7 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 		keys = append(keys, a.Key)
 		waited := a.Waited.Microseconds()
 		if a.Waited < 0 {
-			waited = -1 // not rounded to 0, which would list the asker
+			waited = -1 // not rounded to 0, which would list the waiter
 		}
 		args = append(args, a.Token, a.Note, renew, a.Waiter, waited)
 	}
@@ -118,18 +118,18 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 }
 
 // countOf reads the answer to a ballot.
-func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
+func countOf(a *answer, requests []quorum.LeaseRequest) quorum.BallotReply {
 	count := quorum.BallotReply{
-		Yes:       make([]bool, len(asks)),
-		Holders:   make([]quorum.Holding, len(asks)),
-		NoWaiters: make([]bool, len(asks)),
+		Yes:       make([]bool, len(requests)),
+		Holders:   make([]quorum.Holding, len(requests)),
+		NoWaiters: make([]bool, len(requests)),
 		Time:      a.time(),
 	}
 	if from := a.time(); from.UnixMicro() != 0 {
 		count.Abstained, count.VotesFrom = true, from
 	}
 	count.Repaired = int(next[int64](a))
-	for i, ask := range asks {
+	for i, request := range requests {
 		switch item := next[any](a).(type) {
 		case int64:
 			count.Yes[i] = item != 0
@@ -137,7 +137,7 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 		case []any:
 			lease := answer{items: item}
 			h := &count.Holders[i]
-			h.Key = ask.Key
+			h.Key = request.Key
 			h.Token, h.Note, h.Left = lease.held()
 			a.bad = a.bad || lease.end() != nil
 		default:
@@ -148,10 +148,10 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 }
 
 // Release implements quorum.Node.
-func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
-	keys := make([]string, 0, len(asks))
-	args := append(make([]any, 0, 2+4*len(asks)), milliseconds(keptForNext), milliseconds(quorum.HandOver))
-	for _, a := range asks {
+func (n *Node) Release(ctx context.Context, requests []quorum.LeaseRequest) (int, error) {
+	keys := make([]string, 0, len(requests))
+	args := append(make([]any, 0, 2+4*len(requests)), milliseconds(keptForNext), milliseconds(quorum.HandOver))
+	for _, a := range requests {
 		keys = append(keys, a.Key)
 		args = append(args, a.Token, a.Note, a.Waiter, a.Next)
 	}
@@ -167,7 +167,7 @@ const page = 1000
 // with one too far ahead, is reported with quorum.MaxTTL left, which the next vote for it sets.
 func (n *Node) List(ctx context.Context, prefix string) ([]quorum.Holding, error) {
 	pattern := literal.Replace(prefix) + "*"
-	return ask(ctx, n, func(ctx context.Context) ([]quorum.Holding, error) {
+	return await(ctx, n, func(ctx context.Context) ([]quorum.Holding, error) {
 		found := map[string]quorum.Holding{}
 		for cursor := "0"; ; {
 			a, err := n.run(ctx, listScript, nil, cursor, pattern, page, milliseconds(quorum.MaxTTL))

@@ -32,7 +32,7 @@ func TestLeaseWithoutEnd(t *testing.T) {
 		}
 	}
 	if count := mustVote(t, n, "token", "salectl:endless", "salectl:far"); count.Holders[0].Note != "10.0.0.7 1" || count.Repaired != 0 {
-		t.Errorf("asked again, the count is %+v; want what stands after the token for a note, and nothing to repair", count)
+		t.Errorf("at the second request, the count is %+v; want the text after the token as note, and no repair", count)
 	}
 	do(t, server, "PERSIST", "salectl:endless")
 	do(t, server, "PERSIST", "salectl:far")
@@ -40,9 +40,9 @@ func TestLeaseWithoutEnd(t *testing.T) {
 		t.Errorf("the count is %+v, want two repaired and the third granted", count)
 	}
 	do(t, server, "SET", "salectl:endless", "crashed")
-	renewed, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "salectl:endless", Token: "crashed", Renew: true}}})
+	renewed, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "salectl:endless", Token: "crashed", Renew: true}}})
 	if left := pttl(t, server, "salectl:endless"); err != nil || !renewed.Yes[0] || left <= 0 || left > quorum.MinTTL.Milliseconds() {
-		t.Errorf("renewed by its own token: %+v, %v, %d ms left; want a yes for the ttl asked", renewed, err, left)
+		t.Errorf("renewed by its own token: %+v, %v, %d ms left; want a yes for the requested ttl", renewed, err, left)
 	}
 }
 
@@ -183,14 +183,14 @@ func TestFailoverAbstains(t *testing.T) {
 	}
 }
 
-// Who waits is forgotten some seconds after the last of them has asked.
+// Waiters expire some seconds after the last request.
 func TestWaitersAreForgotten(t *testing.T) {
 	t.Parallel()
 	n, server := mustServe(t)
 	mustMark(t, n)
 	mustVote(t, n, "one", "salectl:key")
-	ask := quorum.Ask{Key: "salectl:key", Token: "two", Waiter: "waiter", Waited: time.Hour}
-	if _, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{ask}}); err != nil {
+	request := quorum.LeaseRequest{Key: "salectl:key", Token: "two", Waiter: "waiter", Waited: time.Hour}
+	if _, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{request}}); err != nil {
 		t.Fatal(err)
 	}
 	if left := pttl(t, server, "salectl:key:waiting"); left <= 0 || left > quorum.MaxTTL.Milliseconds() {
@@ -211,8 +211,8 @@ func TestWatchEndsWithItsServer(t *testing.T) {
 	}
 }
 
-// A server that takes connections and says nothing must not keep who has given up
-// watching.
+// A server that accepts connections and sends nothing must not delay the end of a canceled
+// Watch.
 func TestWatchEndsWhileItConnects(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

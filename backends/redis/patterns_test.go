@@ -18,7 +18,7 @@ import (
 // A node is up, down (killed) or hanging (stopped, with its connections open).
 const states = "udh"
 
-// pattern says in what state each node is, by a letter for each.
+// pattern has the state of each node, as one letter.
 type pattern string
 
 func (p pattern) key() string { return "salectl:test:pattern:" + string(p) }
@@ -96,8 +96,7 @@ func newStage(t *testing.T, size int) *stage {
 	return s
 }
 
-// hold asks once, as the first or the second contender, and says how long it
-// took to be answered.
+// hold makes one try, as the first or the second contender, and returns its duration.
 func (s *stage) hold(p pattern, contender int) (*quorum.Lease, time.Duration, error) {
 	cfg := quorum.Config{Marker: marker, TTL: patternTTL, Address: fmt.Sprint("contender:", contender)}
 	begin := time.Now()
@@ -108,17 +107,17 @@ func (s *stage) hold(p pattern, contender int) (*quorum.Lease, time.Duration, er
 // together calls do for each pattern, some of them at a time.
 func together(some int, all []pattern, do func(pattern)) {
 	var running sync.WaitGroup
-	room := make(chan struct{}, some)
+	slots := make(chan struct{}, some)
 	for _, p := range all {
-		room <- struct{}{}
-		running.Go(func() { do(p); <-room })
+		slots <- struct{}{}
+		running.Go(func() { do(p); <-slots })
 	}
 	running.Wait()
 }
 
-// A refused try is told once the nodes within reach have given back what they
-// granted, and the others were given up: that takes the timeout of the ballot,
-// and of the calls that a release may take.
+// A refused try returns once the reachable nodes have confirmed its release, and the calls to
+// the others have timed out: that takes the timeout of the ballot, and of the calls that a
+// release may take.
 const toRefuse = 4
 
 // wantRefused checks that a try was refused.
@@ -143,8 +142,8 @@ func (s *stage) wantRefused(p pattern, l *quorum.Lease, took time.Duration, err 
 func (s *stage) wantSlow(p pattern, err error) {
 	var f *quorum.Failure
 	if errors.As(err, &f) {
-		for place, said := range f.Said {
-			if p[place] == 'u' && errors.Is(said.Err, ErrSilent) {
+		for i, answer := range f.Answers {
+			if p[i] == 'u' && errors.Is(answer.Err, ErrSilent) {
 				return
 			}
 		}

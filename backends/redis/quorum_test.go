@@ -108,7 +108,7 @@ func TestLeaseLivesByAMajority(t *testing.T) {
 		return l.Context().Err() != nil
 	})
 	if err := context.Cause(l.Context()); !errors.Is(err, quorum.ErrLost) || !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), f.servers[2].Addr()) {
-		t.Errorf("the lease ended by %v; want ErrLost, and what each node said", err)
+		t.Errorf("the lease ended by %v; want ErrLost, and the answer of each node", err)
 	}
 	if l.Valid() {
 		t.Error("a lost lease is valid")

@@ -48,9 +48,9 @@ func everyReading(t *testing.T, n *Node, list lists.List) error {
 	return errors.Join(err1, err2, err3, err4, err5)
 }
 
-// TestRightsOfThePage holds the lines of docs/security.md against a server: whoever changes
-// a sale has what TestRights and TestListRights say, and who only looks has enough to look,
-// nothing beyond that, and changes nothing.
+// TestRightsOfThePage checks the lines of docs/security.md with a server: a writer has the rights
+// of TestRights and TestListRights, and a reader has enough to read, no other right, and changes
+// nothing.
 func TestRightsOfThePage(t *testing.T) {
 	t.Parallel()
 	page := pageRights(t)
@@ -73,7 +73,7 @@ func TestRightsOfThePage(t *testing.T) {
 		return mustOpen(t, Options{Address: server.Addr(), Username: name, Password: "secret"})
 	}
 	do(t, server, "SCRIPT", "FLUSH") // so that +eval is needed
-	reader := user("looks", page[2]...)
+	reader := user("reader", page[2]...)
 	if err := everyReading(t, reader, list); err != nil {
 		t.Errorf("with all rights of a reader: %v", err)
 	}
@@ -84,7 +84,7 @@ func TestRightsOfThePage(t *testing.T) {
 		"mark":    func() error { return reader.Mark(ctx, "salectl:new", "") },
 		"forget":  func() error { return reader.Forget(ctx, marker) },
 		"release": func() error {
-			_, err := reader.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one"}})
+			_, err := reader.Release(ctx, []quorum.LeaseRequest{{Key: "salectl:key", Token: "one"}})
 			return err
 		},
 		"announce": func() error {

@@ -168,13 +168,13 @@ func (n *Node) Close() error {
 	return n.explain(err)
 }
 
-// ask makes one call, and returns when it is answered or ctx ends.
+// await makes one call, and returns when it has its reply or ctx ends.
 //
 // go-redis obeys a deadline while it waits for an answer, but not the cancellation of a
 // context. So a call that may take long runs in its own goroutine. If it is abandoned, it ends
 // at its deadline or after patience, and occupies its connection until then. A call with a near
 // deadline runs directly, which is faster, and returns by that deadline.
-func ask[T any](ctx context.Context, n *Node, call func(context.Context) (T, error)) (T, error) {
+func await[T any](ctx context.Context, n *Node, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error

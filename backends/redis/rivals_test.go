@@ -83,7 +83,7 @@ func (r *rivals) waits() {
 			r.Errorf("the second contender: %v", err)
 			return
 		}
-		// Asked after the second has it: what is valid now overlaps.
+		// Checked after the second has it: a lease that is valid now overlaps.
 		if r.first != nil && r.first.Valid() {
 			r.Error("the second contender has the lease, and the first is valid still")
 		}
@@ -159,10 +159,10 @@ var faults = map[string]struct {
 		return func() { do(r, r.servers[node], "FLUSHALL") }
 	}},
 	"failed over to an old replica": {[]string{"--repl-diskless-sync-delay", "0"}, oldReplica},
-	"deaf to the first": {nil, func(r *rivals, node int) func() {
+	"drops requests of the first": {nil, func(r *rivals, node int) func() {
 		return func() { poison(r.T, r.ways[0][node], "timeout", "upstream", `"timeout":0`) }
 	}},
-	"dumb to the first": {nil, func(r *rivals, node int) func() {
+	"drops replies to the first": {nil, func(r *rivals, node int) func() {
 		return func() { poison(r.T, r.ways[0][node], "timeout", "downstream", `"timeout":0`) }
 	}},
 }
@@ -295,7 +295,7 @@ func TestLostAnswersOfATry(t *testing.T) {
 	}
 	for node, server := range r.servers {
 		if !granted(t, server) {
-			t.Errorf("node %d did not hear of the try", node)
+			t.Errorf("node %d has no trace of the try", node)
 		}
 	}
 	r.wantFree(2)
@@ -305,7 +305,7 @@ func TestLostAnswersOfATry(t *testing.T) {
 
 // A first answer that is lost costs a try, and not a ttl: the lease that the
 // nodes then have is our own.
-func TestLostAnswerAskedAgain(t *testing.T) {
+func TestLostAnswerRetried(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t)
 	nodes := r.handles(0)

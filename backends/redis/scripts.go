@@ -48,7 +48,7 @@ func script(names ...string) *goredis.Script {
 
 // runAndRead runs one script, and reads its answer completely.
 func runAndRead[T any](ctx context.Context, n *Node, script *goredis.Script, keys []string, args []any, read func(*answer) (T, error)) (T, error) {
-	return ask(ctx, n, func(ctx context.Context) (value T, err error) {
+	return await(ctx, n, func(ctx context.Context) (value T, err error) {
 		a, err := n.run(ctx, script, keys, args...)
 		if err != nil {
 			return value, err
@@ -69,7 +69,7 @@ func (n *Node) run(ctx context.Context, script *goredis.Script, keys []string, a
 
 // count runs one script that returns a number.
 func (n *Node) count(ctx context.Context, script *goredis.Script, keys []string, args ...any) (int, error) {
-	return ask(ctx, n, func(ctx context.Context) (int, error) {
+	return await(ctx, n, func(ctx context.Context) (int, error) {
 		return script.Run(ctx, n.client, keys, args...).Int()
 	})
 }

@@ -40,7 +40,7 @@ func TestUnfit(t *testing.T) {
 			for _, part := range test.want {
 				_, rest, found = strings.Cut(rest, part)
 				if !found {
-					t.Errorf("unfit is %q, want it to say %q", info.Unfit, test.want)
+					t.Errorf("unfit is %q, want %q in it", info.Unfit, test.want)
 				}
 			}
 			if (info.Unfit == "") != (test.want == nil) {

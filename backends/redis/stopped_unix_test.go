@@ -18,12 +18,12 @@ func TestStoppedHolder(t *testing.T) {
 	f := newFleet(t, 3)
 	c, err := startContender(t, f.addresses(), "1h")
 	f.must(err)
-	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") > 0 })
+	wait.Until(t, "the process to have the lease", func() bool { return c.mustRequest(t, "valid?") > 0 })
 
 	f.must(c.process.Signal(syscall.SIGSTOP))
 	l := f.hold(quorum.MaxTTL)
-	// The first thing that it reads when it goes on: neither a timer nor a node
-	// can have told it before.
+	// It reads this first when it continues: no timer and no reply of a node can have ended
+	// the lease before.
 	f.must(c.write("valid?"))
 	f.must(c.process.Signal(syscall.SIGCONT))
 	switch lease, err := c.read(); {
@@ -32,13 +32,13 @@ func TestStoppedHolder(t *testing.T) {
 	case lease != 0:
 		t.Errorf("lease %d of a process that was stopped is valid to it, and another has it", lease)
 	}
-	c.mustAsk(t, "release")
+	c.mustRequest(t, "release")
 	f.awaitRenewal(0)
-	if c.mustAsk(t, "valid?") != 0 || !l.Valid() {
+	if c.mustRequest(t, "valid?") != 0 || !l.Valid() {
 		t.Error("the process that was stopped has taken the lease from another")
 	}
 	f.must(l.Release(t.Context()))
-	wait.Until(t, "the process to have the lease again", func() bool { return c.mustAsk(t, "valid?") > 0 })
+	wait.Until(t, "the process to have the lease again", func() bool { return c.mustRequest(t, "valid?") > 0 })
 }
 
 // A process that was killed keeps nobody out for longer than a ttl.
@@ -47,7 +47,7 @@ func TestKilledHolder(t *testing.T) {
 	f := newFleet(t, 3)
 	c, err := startContender(t, f.addresses(), "1h")
 	f.must(err)
-	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") > 0 })
+	wait.Until(t, "the process to have the lease", func() bool { return c.mustRequest(t, "valid?") > 0 })
 	c.kill()
 	for node, server := range f.servers {
 		if left := pttl(t, server, leaseKey); left == -1 || left > contenderTTL.Milliseconds() {

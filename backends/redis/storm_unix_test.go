@@ -69,7 +69,7 @@ type other struct {
 //
 // What no lock on Redis can promise is left out of it. An action that began in
 // time may end, or reach the store, when the lease is over: a process can be
-// stopped between the look at the lease and the act. And if the clocks of a
+// stopped between the check of the lease and the act. And if the clocks of a
 // majority of the nodes jump ahead, or run faster than ours by more than one in
 // a hundred, they forget what they have promised. A sale is safe then too: for
 // each append, the compare-and-set on the shard's log decides, and a lease only
@@ -124,7 +124,7 @@ func TestStorm(t *testing.T) {
 	}
 	t.Logf("%d leases, %d actions; %v", s.witness.leases(), s.witness.acts, s.struck)
 	if least := int(length / (10 * time.Second)); s.witness.leases() < least || s.witness.acts < least {
-		t.Errorf("%d leases and %d actions are too few to tell anything", s.witness.leases(), s.witness.acts)
+		t.Errorf("%d leases and %d actions are too few to prove anything", s.witness.leases(), s.witness.acts)
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *storm) restart(o *other) error {
 // contend takes the lease again and again, and acts while it has it.
 func (s *storm) contend(contender int, random *rand.Rand) {
 	var nodes []quorum.Node
-	var token atomic.Pointer[string] // the last that was asked for is what the lease was won by
+	var token atomic.Pointer[string] // the last one of a request is the token of the lease
 	for _, way := range s.ways[contender] {
 		n, err := Open(Options{Address: way.Listen})
 		if err != nil {
@@ -208,8 +208,8 @@ func (s *storm) contend(contender int, random *rand.Rand) {
 	}
 }
 
-// follow asks a process which of its leases is valid, as fast as it answers. A
-// lease that it names was valid between question and answer.
+// follow queries a process for its valid lease, as fast as it answers. A lease that it
+// names was valid between request and reply.
 func (s *storm) follow(i int) {
 	o := s.others[i]
 	for s.ctx.Err() == nil {
@@ -218,7 +218,7 @@ func (s *storm) follow(i int) {
 		o.mu.Unlock()
 		first := map[int]time.Time{} // when each lease was named first
 		for s.ctx.Err() == nil {
-			asked := time.Now()
+			sent := time.Now()
 			if c.write("valid?") != nil {
 				break // it was killed
 			}
@@ -230,9 +230,9 @@ func (s *storm) follow(i int) {
 				if _, known := first[lease]; !known {
 					first[lease] = time.Now()
 				}
-				s.witness.valid(fmt.Sprintf("lease %d of process %d.%d", lease, i, life), first[lease], asked)
+				s.witness.valid(fmt.Sprintf("lease %d of process %d.%d", lease, i, life), first[lease], sent)
 			}
-			time.Sleep(time.Millisecond) // it is asked all the time, and need not use a processor for that
+			time.Sleep(time.Millisecond) // the queries never stop, and need not use up a processor
 		}
 		// Its next life begins when the fault is over.
 		_ = wait.Poll(wait.Limit, func() error {
@@ -285,10 +285,10 @@ var storms = map[string]stormFault{
 		func(s *storm, i int) error { return s.command(i, "FLUSHALL") }, nil},
 	"without end": {aNode, 0, 5, 1,
 		func(s *storm, i int) error { return s.command(i, "PERSIST", leaseKey) }, nil},
-	"deaf":       {aWay, 3 * stormTTL, 5, 3, toxic("timeout", "upstream", `"timeout":0`), heal},
-	"dumb":       {aWay, 3 * stormTTL, 5, 3, toxic("timeout", "downstream", `"timeout":0`), heal},
-	"broken off": {aWay, time.Second, 5, 1, toxic("reset_peer", "downstream", `"timeout":0`), heal},
-	"delayed":    {aWay, 4 * time.Second, 5, 1, toxic("latency", "downstream", `"latency":300,"jitter":290`), heal},
+	"loses requests": {aWay, 3 * stormTTL, 5, 3, toxic("timeout", "upstream", `"timeout":0`), heal},
+	"loses replies":  {aWay, 3 * stormTTL, 5, 3, toxic("timeout", "downstream", `"timeout":0`), heal},
+	"broken off":     {aWay, time.Second, 5, 1, toxic("reset_peer", "downstream", `"timeout":0`), heal},
+	"delayed":        {aWay, 4 * time.Second, 5, 1, toxic("latency", "downstream", `"latency":300,"jitter":290`), heal},
 	"stands still": {aProcess, 2 * stormTTL, 1, 3,
 		func(s *storm, i int) error { return s.others[i].process.Signal(syscall.SIGSTOP) },
 		func(s *storm, i int) error { return s.others[i].process.Signal(syscall.SIGCONT) }},

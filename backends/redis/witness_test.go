@@ -13,9 +13,9 @@ import (
 	"salectl/backends/quorum"
 )
 
-// witness sees what all contenders of this process ask of nodes and are
-// answered, and when their leases were valid to them. It reckons by one
-// monotonic clock, with code of its own, whether that was right.
+// witness records the requests of all contenders of this process, the nodes' answers, and
+// when the contenders took their leases for valid. It checks by one monotonic clock, with
+// separate code, whether that was right.
 type witness struct {
 	majority int
 	ttl      time.Duration
@@ -51,8 +51,8 @@ type seen struct {
 }
 
 func (s seen) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
-	s.token.Store(&b.Asks[0].Token)
-	round := s.by.asked(b)
+	s.token.Store(&b.Requests[0].Token)
+	round := s.by.recordBallot(b)
 	count, err := s.Node.Vote(ctx, b)
 	if err == nil && len(count.Yes) == 1 && count.Yes[0] {
 		s.by.granted(round)
@@ -60,12 +60,12 @@ func (s seen) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, er
 	return count, err
 }
 
-func (w *witness) asked(b quorum.Ballot) *votes {
+func (w *witness) recordBallot(b quorum.Ballot) *votes {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	token := b.Asks[0].Token
-	note, _ := quorum.ParseNote(b.Asks[0].Note)
+	token := b.Requests[0].Token
+	note, _ := quorum.ParseNote(b.Requests[0].Note)
 	if w.rounds[token] == nil {
 		w.rounds[token] = map[uint64]*votes{}
 	}
@@ -157,8 +157,8 @@ func TestWitness(t *testing.T) {
 		t.Errorf("one lease within another: %q", found)
 	}
 
-	ballot := quorum.Ballot{Asks: []quorum.Ask{{Token: "one", Note: "here 7 1000"}}}
-	v := w.asked(ballot)
+	ballot := quorum.Ballot{Requests: []quorum.LeaseRequest{{Token: "one", Note: "here 7 1000"}}}
+	v := w.recordBallot(ballot)
 	w.granted(v)
 	if err := w.acted("one", time.Now()); err == nil {
 		t.Error("an action with one vote of three is covered")

@@ -19,7 +19,7 @@ func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []H
 			asking.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 				defer cancel()
-				freed[i], errs[i] = n.Release(ctx, []quorum.Ask{{Key: h.Key, Token: h.Token, Note: h.Note}})
+				freed[i], errs[i] = n.Release(ctx, []quorum.LeaseRequest{{Key: h.Key, Token: h.Token, Note: h.Note}})
 			})
 		}
 	}

@@ -107,7 +107,7 @@ func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRep
 }
 
 // Release implements quorum.Node.
-func (n *heardNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+func (n *heardNode) Release(ctx context.Context, asks []quorum.LeaseRequest) (int, error) {
 	n.heard.mu.Lock()
 	fault := n.fault
 	n.heard.mu.Unlock()

@@ -90,14 +90,14 @@ func (o Hold) refusal(f *quorum.Failure) error {
 	var said []string
 	if h, ok := f.Holder(); ok {
 		on := 0
-		for _, s := range f.Said {
+		for _, s := range f.Answers {
 			if s.Holder.Token == h.Token {
 				on++
 			}
 		}
-		said = append(said, fmt.Sprintf("held by %s on %d of %s", holderName(h), on, spec.Count(len(f.Said), "lock node")))
+		said = append(said, fmt.Sprintf("held by %s on %d of %s", holderName(h), on, spec.Count(len(f.Answers), "lock node")))
 	}
-	for _, s := range f.Said {
+	for _, s := range f.Answers {
 		switch s.Answer {
 		case quorum.Failed:
 			said = append(said, nodeClause(s.Node, s.Err))

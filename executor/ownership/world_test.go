@@ -534,7 +534,7 @@ func (w *ownerWorld) rival(shards ...int) {
 	w.t.Helper()
 	b := quorum.Ballot{Marker: spec.Marker(saletest.UID), TTL: quorum.DefaultTTL}
 	for _, shard := range shards {
-		b.Asks = append(b.Asks, quorum.Ask{Key: spec.LeaseKey(saletest.UID, shard), Token: "rival", Note: quorum.Note{Address: "rival:1"}.String()})
+		b.Requests = append(b.Requests, quorum.LeaseRequest{Key: spec.LeaseKey(saletest.UID, shard), Token: "rival", Note: quorum.Note{Address: "rival:1"}.String()})
 	}
 	count, err := w.node.Vote(context.Background(), b)
 	if err != nil || slices.Contains(count.Yes, false) {

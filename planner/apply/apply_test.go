@@ -547,7 +547,7 @@ func TestNoCreateAfterDestroy(t *testing.T) {
 func TestMarkers(t *testing.T) {
 	votes := func(w *world, n *memory.Node, uid string) bool {
 		c, err := n.Vote(t.Context(), quorum.Ballot{
-			Marker: spec.Marker(uid), TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "k", Token: "t"}},
+			Marker: spec.Marker(uid), TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "k", Token: "t"}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -549,7 +549,7 @@ func TestDestroyReleasesLeases(t *testing.T) {
 	w.mustDestroy()
 	w.wantNothingLeft(uid)
 	for _, n := range w.nodes {
-		c, err := n.Vote(t.Context(), quorum.Ballot{Marker: spec.Marker(uid), TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "k", Token: "t"}}})
+		c, err := n.Vote(t.Context(), quorum.Ballot{Marker: spec.Marker(uid), TTL: quorum.MinTTL, Requests: []quorum.LeaseRequest{{Key: "k", Token: "t"}}})
 		if err != nil || !c.Abstained {
 			t.Errorf("%s still has the marker: %+v, %v", n.Name(), c, err)
 		}

@@ -168,11 +168,11 @@ func (x *execution) trySweep(i int, freeBy time.Duration) error {
 	if err != nil {
 		return err
 	}
-	var asks []quorum.Ask
+	var requests []quorum.LeaseRequest
 	for _, h := range left {
-		asks = append(asks, quorum.Ask{Key: h.Key, Token: h.Token})
+		requests = append(requests, quorum.LeaseRequest{Key: h.Key, Token: h.Token})
 	}
-	release := func(ctx context.Context, node quorum.Node) (int, error) { return node.Release(ctx, asks) }
+	release := func(ctx context.Context, node quorum.Node) (int, error) { return node.Release(ctx, requests) }
 	if _, err := machine.OnNode(x.core, i, "sweep leases", release); err != nil {
 		return err
 	}

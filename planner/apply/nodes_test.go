@@ -316,7 +316,7 @@ func TestFindOwner(t *testing.T) {
 				if slices.Contains(test.promised, i) {
 					key = spec.LeaseKey(uid, 0)
 				}
-				b := quorum.Ballot{Marker: spec.Marker(uid), TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: key, Token: "owner"}}}
+				b := quorum.Ballot{Marker: spec.Marker(uid), TTL: quorum.MaxTTL, Requests: []quorum.LeaseRequest{{Key: key, Token: "owner"}}}
 				if c, err := n.Vote(t.Context(), b); err != nil || !c.Yes[0] {
 					t.Fatalf("no lease: %+v, %v", c, err)
 				}
@@ -427,7 +427,7 @@ func TestDestroyLetsLeasesGo(t *testing.T) {
 			for !p.done {
 				if w.now.Mono-sealed >= test.gives {
 					for _, n := range w.nodes {
-						if _, err := n.Release(t.Context(), []quorum.Ask{{Key: spec.LeaseKey(uid, 0), Token: "owner"}}); err != nil {
+						if _, err := n.Release(t.Context(), []quorum.LeaseRequest{{Key: spec.LeaseKey(uid, 0), Token: "owner"}}); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -528,7 +528,7 @@ func (w *world) serve() {
 	for _, n := range w.nodes {
 		c, err := n.Vote(context.Background(), quorum.Ballot{
 			Marker: spec.Marker(uid), TTL: quorum.MaxTTL,
-			Asks: []quorum.Ask{{Key: spec.LeaseKey(uid, 0), Token: "owner", Note: quorum.Note{Address: "127.0.0.1:1", Beats: 7}.String()}},
+			Requests: []quorum.LeaseRequest{{Key: spec.LeaseKey(uid, 0), Token: "owner", Note: quorum.Note{Address: "127.0.0.1:1", Beats: 7}.String()}},
 		})
 		if err != nil || !c.Yes[0] {
 			w.Fatalf("no lease: %+v, %v", c, err)

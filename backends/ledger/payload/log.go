@@ -8,7 +8,7 @@
 // unit, plan or sale (Seal): ErrCorrupt reports that one was.
 //
 // The sale's log determines which plan has added a unit; callers pass that on (Follow). They also
-// decide who receives a payload: Reader.Tells reports whether a claim's buyer may.
+// decide who receives a payload: Reader.Discloses reports whether a claim's buyer may.
 package payload
 
 import (

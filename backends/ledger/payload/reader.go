@@ -390,7 +390,7 @@ func (r *Reader) EachUnit(ctx context.Context, from int64, each func(number int6
 // OfClaim returns the payloads of a claim's units that its buyer may know: none if they are
 // secret and the claim was never sold. A nil Reader returns none: its units are numbers.
 func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) (all []map[string]string, err error) {
-	if r == nil || !r.Tells(c.State == ledger.StateSold || c.State == ledger.StateRefunded) {
+	if r == nil || !r.Discloses(c.State == ledger.StateSold || c.State == ledger.StateRefunded) {
 		return nil, nil
 	}
 	payloads, err := r.Read(ctx, c.Units)
@@ -410,15 +410,15 @@ func (r *Reader) Part(ctx context.Context, added []ledger.Added) (*ledger.LogPar
 	defer r.mu.Unlock()
 	for _, a := range added {
 		if next := max(r.fold.Stored(a.Plan), a.Units.First); next < a.Units.End() {
-			return nil, fmt.Errorf("exporting log %s, which does not say what unit %d is (did the read of it lag?): %w", r.fold.Log(), next, ledger.ErrGone)
+			return nil, fmt.Errorf("exporting log %s, which has no payload of unit %d (did the read of it lag?): %w", r.fold.Log(), next, ledger.ErrGone)
 		}
 	}
 	return r.fold.Part(added), nil
 }
 
-// Tells reports whether the buyer of a claim may know its payloads: secret ones only if the claim
+// Discloses reports whether the buyer of a claim may know its payloads: secret ones only if the claim
 // is or was sold.
-func (r *Reader) Tells(sold bool) bool { return sold || r.key == nil }
+func (r *Reader) Discloses(sold bool) bool { return sold || r.key == nil }
 
 // Secret reports whether the payloads are secret.
 func (r *Reader) Secret() bool { return r != nil && r.key != nil }
