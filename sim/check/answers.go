@@ -17,11 +17,11 @@ func (e *evidence) named(id string) []*claim {
 	return e.byID[id]
 }
 
-// told reports whether a claim is what a client was told of, and was stored before;
+// matches reports whether a claim is the one of an answer, and was stored before;
 // with ack redis it may be stored later, but is of a run that was planned before.
-func (c *claim) told(told Claim, user string, before uint64) bool {
+func (c *claim) matches(told Claim, user string, before uint64) bool {
 	r := c.at.log.run
-	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && told.User == user && told.Asked == c.asked &&
+	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && told.User == user && told.Requested == c.requested &&
 		(slices.Equal(c.units, told.Units) || slices.Equal(c.first, told.Units) || c.entry && len(told.Units) == 0)
 }
 
@@ -34,7 +34,7 @@ func (e *evidence) granted(o *operation) *claim {
 	}
 	for _, c := range slices.Backward(e.named(o.returned.Answer.Claim.ID)) {
 		if (o.invoked.Key == "" || c.key == o.invoked.Key) && c.quantity() == o.invoked.Quantity &&
-			c.told(o.returned.Answer.Claim, o.invoked.User, o.returned.Seq) {
+			c.matches(o.returned.Answer.Claim, o.invoked.User, o.returned.Seq) {
 			return c
 		}
 	}
@@ -75,7 +75,7 @@ func answers(e *evidence, bad fault) {
 
 func (e *evidence) listed(i int, o *operation, a *Answer, bad fault) {
 	for _, c := range a.Claims {
-		known := slices.ContainsFunc(e.named(c.ID), func(have *claim) bool { return have.told(c, o.invoked.User, o.returned.Seq) })
+		known := slices.ContainsFunc(e.named(c.ID), func(have *claim) bool { return have.matches(c, o.invoked.User, o.returned.Seq) })
 		if !known && !e.forgiven(c, o.invoked.User, o.returned.Seq) {
 			bad("operation %d: user %q was told of %+v; the ledger had no such claim then", i, o.invoked.User, c)
 		}

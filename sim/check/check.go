@@ -57,8 +57,8 @@ var checkers = []struct {
 	{"fills", fills},             // fills come in order, and claims under the fill in force
 	{"grants", grants},           // what a list gave is in the ledger, and the other way round
 	{"ahead", ahead},             // with ack redis, no more is given than the ledger may lack
-	{"looks", looks},             // a list that gives has nothing that its log lacks
-	{"told", told},               // no unit of a list was told to two users, nor two to one
+	{"looks", listReadings},      // a list that gives has nothing that its log lacks
+	{"told", listAnswers},        // no unit of a list was told to two users, nor two to one
 	{"answers", answers},         // every accepted answer has its slot, stored before
 	{"first", firsts},            // one answer of a request at most is not a repetition
 	{"requests", requests},       // every claim was asked for

@@ -40,7 +40,7 @@ func (c *claim) repeated(q *Event) bool {
 	case q.Units != nil:
 		return slices.Equal(c.first, q.Units)
 	case q.Adjacent:
-		return c.asked == 0 && sideBySide(c.first, &pb.Range{Count: math.MaxInt64})
+		return c.requested == 0 && sideBySide(c.first, &pb.Range{Count: math.MaxInt64})
 	}
 	return true
 }

@@ -53,7 +53,7 @@ func denials(e *evidence, bad fault) {
 				})
 			}
 			earlier := slices.IndexFunc(all[:n], func(o *Received) bool {
-				return o.Process == v.Process && e.ops[o.Op].invoked.asksLike(e.ops[v.Op].invoked) && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
+				return o.Process == v.Process && e.ops[o.Op].invoked.sameRequest(e.ops[v.Op].invoked) && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
 			})
 			if earlier >= 0 {
 				bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",
@@ -63,8 +63,8 @@ func denials(e *evidence, bad fault) {
 	}
 }
 
-// asksLike reports whether two requests of one user and key ask for the same.
-func (q *Event) asksLike(other *Event) bool {
+// sameRequest reports whether two requests of one user and key are for the same units.
+func (q *Event) sameRequest(other *Event) bool {
 	return q.Quantity == other.Quantity && q.Adjacent == other.Adjacent && slices.Equal(q.Units, other.Units)
 }
 

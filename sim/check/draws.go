@@ -171,7 +171,7 @@ func (st *stock) entry(s *slot, c *claim) {
 		st.bad("%v is an entry, and the sale is no draw", c)
 	case sh.entrants[c.user]:
 		st.bad("%v is the second entry of its user", c)
-	case len(c.units) > 0 || c.deadline != 0 || c.grace != 0 || c.asked != 0:
+	case len(c.units) > 0 || c.deadline != 0 || c.grace != 0 || c.requested != 0:
 		st.bad("%v is an entry with units, or a hold", c)
 	}
 	sh.entrants[c.user] = true

@@ -161,7 +161,7 @@ func (e *evidence) export(r *run) []byte {
 				continue
 			}
 			line := claimLine{
-				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: append([]int64{}, c.units...), Asked: c.asked, State: c.state,
+				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: append([]int64{}, c.units...), Asked: c.requested, State: c.state,
 				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired, RefundDue: c.owed,
 			}
 			if len(c.attributes) > 0 {

@@ -55,7 +55,7 @@ func feeds(e *evidence, bad fault) {
 	for i := range e.h.Feeds {
 		f := &following{e: e, Feed: &e.h.Feeds[i], n: i, bad: bad}
 		for _, b := range f.Batches {
-			if !f.told(b) {
+			if !f.check(b) {
 				break
 			}
 		}
@@ -91,8 +91,8 @@ type followed struct {
 
 func (f *following) String() string { return fmt.Sprintf("feed %d, begun at %v", f.n, f.At) }
 
-// told judges a batch. false: what follows cannot be.
-func (f *following) told(b Told) bool {
+// check judges a batch. false: what follows cannot be.
+func (f *following) check(b Batch) bool {
 	var lines []feedLine
 	for _, text := range b.Lines {
 		var line feedLine

@@ -47,7 +47,7 @@ func (e *evidence) longSold(r *run, o *operation) string {
 	}
 	for _, sold := range r.soldOut {
 		began := max(e.timeOf(sold.from), s) + promptly
-		if sold.from < o.invoked.Seq && sold.to > o.returned.Seq && o.invoked.At > began && e.askedBefore(r, o, at.after.owner, began) {
+		if sold.from < o.invoked.Seq && sold.to > o.returned.Seq && o.invoked.At > began && e.refusedBefore(r, o, at.after.owner, began) {
 			return fmt.Sprintf("all had been sold since %v", began-promptly)
 		}
 	}
@@ -70,8 +70,8 @@ func (h *History) undisturbed() time.Duration {
 	return since
 }
 
-// askedBefore reports whether an owner told somebody none_now a while before an operation came.
-func (e *evidence) askedBefore(r *run, o *operation, owner string, since time.Duration) bool {
+// refusedBefore reports whether an owner answered none_now a while before an operation came.
+func (e *evidence) refusedBefore(r *run, o *operation, owner string, since time.Duration) bool {
 	return slices.ContainsFunc(e.h.Requests, func(v Received) bool {
 		ago := o.invoked.At - v.At
 		at := r.homeOf(e.ops[v.Op].invoked.User).at(v.Seq)

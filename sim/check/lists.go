@@ -120,8 +120,8 @@ func (e *evidence) readGrants() {
 	}
 }
 
-// told reports whether a grant is what a user was told of, and was given before.
-func (g *grant) told(told Claim, user string, before uint64) bool {
+// matches reports whether a grant is the claim of an answer, and was given before.
+func (g *grant) matches(told Claim, user string, before uint64) bool {
 	return g.User == user && told.User == user && slices.Equal(told.Units, []int64{g.Unit}) && g.Seq < before
 }
 
@@ -130,7 +130,7 @@ func (g *grant) told(told Claim, user string, before uint64) bool {
 // client heard.
 func (e *evidence) forgiven(told Claim, user string, before uint64) bool {
 	return slices.ContainsFunc(e.grantsByID[told.ID], func(g *grant) bool {
-		return g.run.ackRedis && g.lost && g.told(told, user, before)
+		return g.run.ackRedis && g.lost && g.matches(told, user, before)
 	})
 }
 
@@ -268,14 +268,14 @@ func (g *grant) end(h *History) {
 	}
 }
 
-// looks judges the lists that gave under the fill of their shard's log: what they
+// listReadings judges the lists that gave under the fill of their shard's log: what they
 // had to give was available, and on no other shard's node.
-func looks(e *evidence, bad fault) {
+func listReadings(e *evidence, bad fault) {
 	runs := make(map[string]*run)
 	for _, r := range e.runs {
 		runs[r.uid] = r
 	}
-	for _, k := range e.h.Looks {
+	for _, k := range e.h.ListReadings {
 		if r := runs[k.UID]; r == nil || !r.listed || k.Shard >= len(r.shards) || k.Node != k.Shard%r.nodes {
 			bad("node %d has a list %d of run %s, which is not there", k.Node, k.Shard, k.UID)
 		} else {
@@ -285,7 +285,7 @@ func looks(e *evidence, bad fault) {
 }
 
 // compare holds a list against the last slot of its log, nil if it has none.
-func (k *Look) compare(s *slot, bad fault) {
+func (k *ListReading) compare(s *slot, bad fault) {
 	switch {
 	case s == nil || k.Fill > s.after.fill:
 		bad("list %d of run %s gives under fill %d at %v, which its log does not have", k.Shard, k.UID, k.Fill, k.At)
@@ -299,15 +299,15 @@ func (k *Look) compare(s *slot, bad fault) {
 // emptied reports whether a shard's list had nothing to give at some time while an
 // operation ran, whatever the ledger, which is behind, had available.
 func (e *evidence) emptied(home *log, o *operation) bool {
-	return slices.ContainsFunc(e.h.Looks, func(k Look) bool {
+	return slices.ContainsFunc(e.h.ListReadings, func(k ListReading) bool {
 		return k.UID == home.run.uid && k.Shard == home.shard && k.Units == 0 && k.Seq > o.invoked.Seq && k.Seq < o.returned.Seq
 	})
 }
 
-// told judges what the clients were told of lists against each other: a unit has
+// listAnswers compares the answers to clients of lists with each other: a unit has
 // one user and a user one unit. With ack ledger always; with ack redis but for
 // what a node lost.
-func told(e *evidence, bad fault) {
+func listAnswers(e *evidence, bad fault) {
 	type known struct {
 		claim Claim
 		op    int
@@ -351,7 +351,7 @@ func told(e *evidence, bad fault) {
 // none.
 func (e *evidence) grantOf(o *operation, c Claim) *grant {
 	for _, g := range slices.Backward(e.grantsByID[c.ID]) {
-		if g.told(c, o.invoked.User, o.returned.Seq) {
+		if g.matches(c, o.invoked.User, o.returned.Seq) {
 			return g
 		}
 	}

@@ -55,7 +55,7 @@ type claim struct {
 	user       string
 	key        string
 	units      []int64
-	asked      int64        // units asked for, where fewer were given
+	requested  int64        // units asked for, where fewer were given
 	left       int64        // units that the shard had available after it
 	deadline   int64        // 0: never held
 	grace      int64        // from there to the release

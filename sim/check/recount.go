@@ -160,7 +160,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	sh := st.shards[s.log.shard]
 	id := request{op.GetUser(), string(op.GetKey())}
 	c := &claim{
-		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), asked: int64(op.GetRequested()), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
+		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), requested: int64(op.GetRequested()), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
 		first: op.GetUnits(), settings: sh.settings, generation: sh.generation, had: sh.users[id.user], unpaid: sh.unpaid[id.user], again: sh.requests[id],
 		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(), attributes: op.GetAttributes(), entry: op.GetEntry(),
 	}

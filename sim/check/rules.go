@@ -106,7 +106,7 @@ func ruleSets(e *evidence, bad fault) {
 // eligible holds each claim against the rules of the generation that its shard was at: by
 // what was known of its user when it was asked for, they let it in.
 func eligible(e *evidence, bad fault) {
-	asked := e.firstAsked()
+	asked := e.firstInvoked()
 	for _, c := range e.claims {
 		rules := c.settings.GetRules()
 		if c.again {
