@@ -222,7 +222,7 @@ func (r *run) over() bool {
 }
 
 // otherLine is the line of a slot of another log than a shard's. While packets may still be given
-// it does not tell the seed that they follow from.
+// it does not have the seed that they follow from.
 func (r *run) otherLine(name string, s *slot) otherLine {
 	line := otherLine{Log: name, Slot: s.n, Commit: s.bytes}
 	if r.packets == nil || r.over() {

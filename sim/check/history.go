@@ -70,7 +70,7 @@ type Place struct {
 	At  time.Duration // virtual time, the world's own and no process's; may repeat
 }
 
-// Entry is a slot that became durable, whether or not its writer heard of it.
+// Entry is a slot that became durable, whether or not its writer received the result.
 type Entry struct {
 	Place
 	Sent  time.Duration // when the append was sent

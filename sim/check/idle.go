@@ -15,8 +15,8 @@ const promptly = 5 * time.Second
 
 // spared says why an operation that was answered none_now should have been given units, or
 // should have been told that all is sold. "" if that is not so, or nobody can tell.
-func (e *evidence) spared(r *run, o *operation, said api.Outcome) string {
-	if r == nil || said != api.NoneNow || len(r.shards) == 0 {
+func (e *evidence) spared(r *run, o *operation, outcome api.Outcome) string {
+	if r == nil || outcome != api.NoneNow || len(r.shards) == 0 {
 		return ""
 	}
 	if why := e.longSold(r, o); why != "" {
@@ -184,7 +184,7 @@ func (l *log) leastAvailable(from, to uint64) int64 {
 }
 
 // unreached reports whether a shard may not have given units to another while an operation ran. Where
-// another process has it, the one that lacks units may not have heard yet that it has some.
+// another process has it, the one that lacks units may not know yet that it has some.
 func (e *evidence) unreached(home, l *log, o *operation) bool {
 	from, to := o.invoked.Place, o.returned.Seq
 	a, b := home.at(from.Seq), l.at(from.Seq)

@@ -80,7 +80,7 @@ type account struct {
 	claims  []*claim // in the order of the log, which is that of the store
 	answers map[*claim]int64
 	reads   []porcupine.Operation
-	ops     []int // whose looks these are
+	ops     []int // whose reads these are
 }
 
 // history returns the claims and what was seen of them.
@@ -97,13 +97,13 @@ func (a *account) history() []porcupine.Operation {
 
 // answeredAt returns when the first answer reported a claim.
 func (a *account) answeredAt(c *claim) int64 {
-	if at, ok := a.answers[c]; ok && !c.at.log.run.ackRedis { // else its node told of it
+	if at, ok := a.answers[c]; ok && !c.at.log.run.ackRedis { // else its node reported it
 		return at
 	}
 	return math.MaxInt64
 }
 
-// observe adds what an operation's answer says of its user's claims.
+// observe adds the claims of the user in an operation's answer.
 func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad fault) {
 	if !o.answered() {
 		return
@@ -116,26 +116,26 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 		if at, ok := a.answers[c]; !ok || at > int64(o.returned.Seq) {
 			a.answers[c] = int64(o.returned.Seq)
 		}
-		if at := o.returned.Place; o.returned.Answer.Replayed && c.at.Seq < at.Seq && !c.at.unheard(at) { // else its node said so
+		if at := o.returned.Place; o.returned.Answer.Replayed && c.at.Seq < at.Seq && !c.at.unheard(at) { // else its node answered so
 			a.addRead(i, o, slices.Index(a.claims, c)+1, len(a.claims))
 		}
 		return
 	}
 	r := e.runOf(o)
 	a := users[subject{r, o.invoked.User}]
-	switch said := o.returned.Answer.Outcome; {
+	switch outcome := o.returned.Answer.Outcome; {
 	case a == nil: // there is nothing to be seen
-	case o.invoked.Kind == ReadInvoked && said == "", said == api.LimitReached:
+	case o.invoked.Kind == ReadInvoked && outcome == "", outcome == api.LimitReached:
 		list := o.returned.Answer.Claims
-		if r.ackRedis && said == api.LimitReached {
-			return // its node said so, whatever the ledger had by then
+		if r.ackRedis && outcome == api.LimitReached {
+			return // its node answered so, whatever the ledger had by then
 		}
 		count := len(list)
-		if said == api.LimitReached {
+		if outcome == api.LimitReached {
 			count = o.returned.Answer.Count
 		}
 		// A refusal lists 10 claims at most.
-		if len(list) > count || len(list) == 0 && count > 0 || said == api.LimitReached && len(list) > 10 {
+		if len(list) > count || len(list) == 0 && count > 0 || outcome == api.LimitReached && len(list) > 10 {
 			bad("operation %d: user %q was told of %d claims as the newest of %d", i, o.invoked.User, len(list), count)
 			return
 		}
@@ -146,7 +146,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 			}
 		}
 		a.addRead(i, o, count, count)
-	case said == api.SoldOut, said == api.NoneNow, said == api.UnitsTaken, said == api.NotAdjacent, said == api.Paused, said == api.Closed && !e.sealedBy(o, r):
+	case outcome == api.SoldOut, outcome == api.NoneNow, outcome == api.UnitsTaken, outcome == api.NotAdjacent, outcome == api.Paused, outcome == api.Closed && !e.sealedBy(o, r):
 		for n, c := range a.claims {
 			if c.key == o.invoked.Key {
 				a.addRead(i, o, 0, n) // the same request that was accepted gets the same answer

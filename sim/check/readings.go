@@ -8,7 +8,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Reading is what the metrics of a process say at a time, by name and the values of labels.
+// Reading has the metrics of a process at a time, by name and the values of labels.
 type Reading struct {
 	Place
 	Process string
@@ -27,7 +27,7 @@ func (h *History) Read(at time.Duration, r Reading) {
 // reportDelay is how long a process may take to receive the reports of the shards of others.
 const reportDelay = 1500 * time.Millisecond
 
-// readings compares what metrics say of the units, holds, payments and refunds of a sale with
+// readings compares the metrics of the units, holds, payments and refunds of a sale with
 // what its log adds up to. All processes answer for all shards; where something was stored just
 // before, they need not know of it.
 func readings(e *evidence, bad fault) {
@@ -61,7 +61,7 @@ func (r *run) restless(x *Reading) bool {
 	return false
 }
 
-// metrics is what a reading should say.
+// metrics returns the expected values of a reading.
 func (r *run) metrics(e *evidence, x *Reading) map[string]float64 {
 	var sum moment
 	paid, settings := false, (*pb.Settings)(nil)

@@ -31,7 +31,7 @@ type spot struct {
 	index uint32
 }
 
-// recount puts every unit where the slots say, in the order in which they were
+// recount puts every unit where the slots have it, in the order in which they were
 // stored over all shards. A unit that is moved from where it is not is reported.
 func recount(e *evidence, bad fault) {
 	stocks := make(map[*run]*stock)
