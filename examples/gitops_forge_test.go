@@ -257,7 +257,7 @@ func (f *forge) page(w http.ResponseWriter, r *http.Request, all []any) {
 	answer(w, http.StatusOK, append([]any{}, all[from:to]...))
 }
 
-// write takes over what a request says of a note, and numbers a new one.
+// write stores the note of a request, and numbers a new one.
 func (f *forge) write(n *note, r *http.Request) *note {
 	var sent struct {
 		Title, Body, Description, State string
@@ -313,8 +313,8 @@ func (f *forge) keep(a artifact) *artifact {
 	return &a
 }
 
-// say writes a comment, or an issue for request 0, in the name of a person.
-func (f *forge) say(request int, body string) {
+// comment writes a comment, or an issue for request 0, in the name of a person.
+func (f *forge) comment(request int, body string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next++

@@ -18,7 +18,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// pipelines are those of one platform for a repository of sales: what their files say is run, line
+// pipelines are those of one platform for a repository of sales: the commands of their files are run, line
 // by line, as the platform's runner does, in a new clone each time.
 type pipelines interface {
 	// plan is what runs for a request whose branch is to be merged into main.
@@ -50,15 +50,15 @@ type site struct {
 	forge   *forge
 	repo    string // a clone to work in, and the origin of all others
 	program string
-	look    []string
-	write   []string          // variables of jobs that look, and of those that write
+	read    []string
+	write   []string          // variables of jobs that read, and of those that write
 	before  map[string]func() // is called before a line of a script is run
 }
 
 // pipelineProgram is salectl without the race detector: pipelines start it hundreds of times.
 var pipelineProgram = built("..")
 
-// newSite makes a repository with the example's files, with sales that are kept where home says.
+// newSite makes a repository with the example's files, with sales that are kept at home.
 func newSite(t *testing.T, home string) *site {
 	s := &site{t: t, forge: newForge(t), repo: t.TempDir(), before: map[string]func(){}}
 	s.git("init", "--quiet", "--initial-branch=main")
@@ -281,7 +281,7 @@ func (g onGitHub) run(file, event, commit string, request int, head string) (r r
 		token := fmt.Sprint("ghs_", len(g.forge.tokens))
 		g.forge.tokens[token] = w.Permissions
 		g.forge.mu.Unlock()
-		secrets := g.look
+		secrets := g.read
 		if job.Environment == "salectl" {
 			secrets = g.write
 		}
@@ -340,11 +340,11 @@ func (g onGitHub) run(file, event, commit string, request int, head string) (r r
 					}
 				}
 				g.bash(&r, dir, step.Run, variables)
-				told, err := os.ReadFile(at("output"))
+				output, err := os.ReadFile(at("output"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				for line := range strings.Lines(string(told)) {
+				for line := range strings.Lines(string(output)) {
 					name, text, _ := strings.Cut(strings.TrimSpace(line), "=")
 					outputs["steps."+step.ID+".outputs."+name] = text
 				}
@@ -484,7 +484,7 @@ func (g onGitLab) run(commit string, request int, variables ...string) (r ran) {
 					}
 				}
 			}
-			own := slices.Concat(variables, map[string][]string{"salectl-look": g.look, "salectl": g.write}[jobs[job.Extends].Environment.Name])
+			own := slices.Concat(variables, map[string][]string{"salectl-read": g.read, "salectl": g.write}[jobs[job.Extends].Environment.Name])
 			script := "set -eo pipefail\n" + strings.Join(slices.Concat(jobs["default"].BeforeScript, job.Script), "\n")
 			if passed := g.bash(&r, dir, script, own); !passed && job.Artifacts.When != "always" {
 				continue

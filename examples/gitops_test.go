@@ -42,16 +42,16 @@ func onEach(t *testing.T, test func(t *testing.T, s *site, p pipelines, ledger s
 	}
 }
 
-// expect holds a run against an exit code, and what it says against patterns.
+// expect compares a run with an exit code, and its output with patterns.
 func expect(t *testing.T, r ran, code int, patterns ...string) {
 	t.Helper()
 	if r.jobs == 0 || r.code != code {
 		t.Fatalf("%d jobs ended with %d, want %d:\n%s", r.jobs, r.code, code, r.out)
 	}
-	says(t, r.out, patterns...)
+	contains(t, r.out, patterns...)
 }
 
-func says(t *testing.T, text string, patterns ...string) {
+func contains(t *testing.T, text string, patterns ...string) {
 	t.Helper()
 	for _, p := range patterns {
 		if !regexp.MustCompile(p).MatchString(text) {
@@ -65,7 +65,7 @@ func says(t *testing.T, text string, patterns ...string) {
 func TestPipelinesApplyWhatWasPlanned(t *testing.T) {
 	onEach(t, func(t *testing.T, s *site, p pipelines, ledger string) {
 		for range 2 { // the bot's comment is on the second page
-			s.forge.say(1, planMarker+"What a person writes is left alone.")
+			s.forge.comment(1, planMarker+"What a person writes is left alone.")
 		}
 		s.branch("more", func() { s.set("film-night", "stock", "  stock: 110") })
 		expect(t, p.plan(1, "more"), 0)
@@ -107,7 +107,7 @@ func TestPipelinesApplyWhatWasPlanned(t *testing.T) {
 		expect(t, p.plan(3, "most"), 0)
 		s.salectl("pause", "-f", "sales", "--sale", "film-night")
 		expect(t, p.merge(3, "most"), 5, `the sale has changed since the plan was made`, `ERROR: The plan is stale|::error::The plan is stale`, `Plan anew: `)
-		says(t, s.salectl("list", "-f", "sales"), `film-night +paused +1 +2 +120 `)
+		contains(t, s.salectl("list", "-f", "sales"), `film-night +paused +1 +2 +120 `)
 		plan2, apply := p.anew()
 		expect(t, plan2, 0, `stock +120 -> 130`)
 		expect(t, apply, 0, `Applied generation 3 of film-night`)
@@ -119,7 +119,7 @@ func TestPipelinesApplyWhatWasPlanned(t *testing.T) {
 		_, apply = p.anew()
 		expect(t, apply, 0, `Applied generation 2 of museum-day`)
 
-		// What cannot be planned is told in the comment, and fails.
+		// What cannot be planned is reported in the comment, and fails.
 		s.branch("locks", func() { s.set("museum-day", "lockCount", "  lockCount: 3") })
 		expect(t, p.plan(4, "locks"), 3)
 		if comments := s.forge.bots(4); len(comments) != 1 || !strings.Contains(comments[0].body, "1 sale without a plan") {
@@ -172,7 +172,7 @@ func TestPipelinesOfAPlatformThatFails(t *testing.T) {
 func TestPipelinesFindDrift(t *testing.T) {
 	onEach(t, func(t *testing.T, s *site, p pipelines, ledger string) {
 		s.salectl("apply", "-f", "sales", "--yes")
-		s.forge.say(0, driftMarker+"What a person writes is left alone.")
+		s.forge.comment(0, driftMarker+"What a person writes is left alone.")
 		expect(t, p.nightly(), 0)
 		conn, err := sqlite.OpenConn(filepath.Join(ledger, "locks.db"), sqlite.OpenReadWrite)
 		if err == nil {
@@ -187,7 +187,7 @@ func TestPipelinesFindDrift(t *testing.T) {
 		if len(issues) != 1 || issues[0].title != "Sales of production differ from their files" {
 			t.Fatalf("the issues are %+v", issues)
 		}
-		says(t, issues[0].body, "^"+driftMarker, `node/embedded +marker missing -> abstaining +# its marker is gone: it was restarted or flushed`)
+		contains(t, issues[0].body, "^"+driftMarker, `node/embedded +marker missing -> abstaining +# its marker is gone: it was restarted or flushed`)
 		s.salectl("pause", "-f", "sales", "--sale", "museum-day")
 		s.set("museum-day", "stock", "  stock: 40\n  phase: open")
 		s.commit("The phase")
@@ -217,7 +217,7 @@ func TestPipelinesDestroyWhatHasEnded(t *testing.T) {
 		s.set("museum-day", "closesAt", time.Now().Add(-time.Hour).UTC().Format("  closesAt: 2006-01-02T15:04:05Z"))
 		s.commit("The end")
 		s.salectl("apply", "-f", "sales", "--yes")
-		says(t, s.salectl("list", "-f", "sales"), `film-night +ended .* 3 +sales/film`, `museum-day +ended`)
+		contains(t, s.salectl("list", "-f", "sales"), `film-night +ended .* 3 +sales/film`, `museum-day +ended`)
 
 		// Somebody prolongs the sale between its export and its end. The other one has ended today.
 		s.before["ci/destroy-ended.sh"] = func() {
@@ -226,7 +226,7 @@ func TestPipelinesDestroyWhatHasEnded(t *testing.T) {
 			s.salectl("apply", "-f", "sales", "--yes")
 		}
 		expect(t, p.destroy(), 5, `film-night has changed since its export, and was not destroyed`)
-		says(t, s.salectl("list", "-f", "sales"), `film-night +ended`, `museum-day +ended`)
+		contains(t, s.salectl("list", "-f", "sales"), `film-night +ended`, `museum-day +ended`)
 
 		s.set("museum-day", "closesAt", "  closesAt: 2026-01-02T00:00:00Z")
 		s.salectl("apply", "-f", "sales", "--yes")
@@ -241,7 +241,7 @@ func TestPipelinesDestroyWhatHasEnded(t *testing.T) {
 		}
 		r := p.destroy()
 		expect(t, r, 0, `film-night has ended:`, `film-night is destroyed`)
-		says(t, s.salectl("list", "-f", "sales"), `film-night +destroyed`, `museum-day +ended`)
+		contains(t, s.salectl("list", "-f", "sales"), `film-night +destroyed`, `museum-day +ended`)
 		if len(r.kept) != 2 || !slices.Contains(before, r.kept[0]) {
 			t.Fatalf("kept are %d artifacts, the first not before anything was deleted", len(r.kept))
 		}
@@ -309,17 +309,17 @@ func (s *site) proves(a *artifact, form, want string) {
 				t.Fatal(err)
 			}
 		}
-		says(t, s.salectl("audit", "--export", filepath.Join(dir, filepath.Base(name))), want)
+		contains(t, s.salectl("audit", "--export", filepath.Join(dir, filepath.Base(name))), want)
 		return
 	}
 	t.Errorf("the artifact %s has no %s but %q", a.name, form, slices.Sorted(maps.Keys(a.files)))
 }
 
-// The same on Redis and HBase, where jobs that look and jobs that write have users of their own.
+// The same on Redis and HBase, where jobs that read and jobs that write have users of their own.
 func TestPipelinesOnServers(t *testing.T) {
 	services.Require(t, services.PipelinePrograms())
 	node, err := services.StartRedis(context.Background(), services.RedisOptions{Dir: t.TempDir(), Args: []string{
-		"--user", "looks", "on", ">secret-look", "~salectl:*", "+eval", "+evalsha", "+info", "+time", "+get", "+pttl", "+hmget", "+scan", "+exists", "+llen", "+hlen", "+xlen", "+config|get",
+		"--user", "reader", "on", ">secret-read", "~salectl:*", "+eval", "+evalsha", "+info", "+time", "+get", "+pttl", "+hmget", "+scan", "+exists", "+llen", "+hlen", "+xlen", "+config|get",
 		"--user", "writes", "on", ">secret-write", "~*", "&*", "+@all",
 	}})
 	services.Require(t, err)
@@ -327,7 +327,7 @@ func TestPipelinesOnServers(t *testing.T) {
 	hbase, err := shared()
 	services.Require(t, err)
 	s := newSite(t, fmt.Sprintf("  redis: {nodes: [%q], usernameEnv: SALE_REDIS_USER, passwordEnv: SALE_REDIS_PASSWORD}\n  hbase: {zookeeper: [%q], table: sales_pipelines_%d}\n", node.Addr(), hbase.Zookeeper(), sharedTables.Add(1)))
-	s.look = []string{"SALE_REDIS_USER=looks", "SALE_REDIS_PASSWORD=secret-look"}
+	s.read = []string{"SALE_REDIS_USER=reader", "SALE_REDIS_PASSWORD=secret-read"}
 	s.write = []string{"SALE_REDIS_USER=writes", "SALE_REDIS_PASSWORD=secret-write"}
 	p := onGitHub{s}
 	s.branch("first", func() { s.set("film-night", "stock", "  stock: 110") })
@@ -381,7 +381,7 @@ func TestPipelinesFitTheirSchemas(t *testing.T) {
 		{actionlint, workflows, ""},
 		{actionlint, []string{broken("gitops/github/plan.yml", "steps.plan.outputs", "steps.plans.outputs")}, `property "plans" is not defined`},
 		{github, workflows, ""},
-		{github, []string{broken("gitops/github/apply.yml", "actions: read", "actions: look")}, "actions"},
+		{github, []string{broken("gitops/github/apply.yml", "actions: read", "actions: readall")}, "actions"},
 		{gitlab, []string{"gitops/gitlab/gitlab-ci.yml"}, ""},
 		{gitlab, []string{broken("gitops/gitlab/gitlab-ci.yml", "access: developer", "access: everybody")}, "access"},
 	} {

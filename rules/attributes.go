@@ -50,7 +50,7 @@ type record struct {
 	err    error   // error of reading the values; nil: none
 	digest Digest
 
-	history []Purchase // nil: not looked up
+	history []Purchase // nil: not read
 }
 
 var nobody = &record{schema: noAttributes}

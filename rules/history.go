@@ -33,7 +33,7 @@ type Buyer struct {
 }
 
 // History returns the user's purchases in other sales, the newest first, or nil if they were not
-// looked up.
+// read.
 func (a Attributes) History() []Purchase {
 	return a.record().history
 }

@@ -261,14 +261,14 @@ func readExport(file string) (*exportedRun, error) {
 
 // checkManifest compares the SHA-256 of a file with its manifest, if one lies beside it.
 func checkManifest(file string, digest []byte) error {
-	says, err := files.ReadManifest(file)
+	recorded, err := files.ReadManifest(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case !bytes.Equal(says, digest):
-		return fmt.Errorf("%s has the SHA-256 %x, but the file %x: one of the two was altered", files.ManifestPath(file), says, digest)
+	case !bytes.Equal(recorded, digest):
+		return fmt.Errorf("%s has the SHA-256 %x, but the file %x: one of the two was altered", files.ManifestPath(file), recorded, digest)
 	}
 	return nil
 }

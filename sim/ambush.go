@@ -3,7 +3,7 @@ package sim
 import "time"
 
 // ambush is a fault that lies in wait for a step: it befalls a world when that has
-// just landed, or is about to be sent. Two things that have to meet within a moment seldom do by chance.
+// just landed, or is about to be sent. Two events that have to coincide seldom do by chance.
 type ambush struct {
 	what   string
 	when   reached // wasSent or landed
@@ -24,7 +24,7 @@ var ambushes = []ambush{
 	{"store slow amid a transfer", landed, []string{"append out"}, 0.5, func(w *world, r random, _ *process) {
 		w.store.slowDown(r.spread(50*time.Millisecond, 1900*time.Millisecond), r.between(time.Second, 5*time.Second))
 	}},
-	// Shards ask for units until the generation that closes them is taken.
+	// Shards request units until the generation that closes them is taken.
 	{"closed amid a transfer", landed, []string{"append out", "append in"}, 0.5, func(w *world, r random, _ *process) {
 		w.store.slowDown(r.spread(200*time.Millisecond, 1900*time.Millisecond), r.between(2*time.Second, 6*time.Second))
 		w.operators.run(command{kind: closes, runs: 3}, func() {})
@@ -58,7 +58,7 @@ var ambushes = []ambush{
 	{"executor suspended amid an append", landed, []string{"append claims", "append own", "append out"}, 0.1, func(w *world, r random, p *process) {
 		p.pause(r.spread(w.scenario.ttl, 4*w.scenario.ttl), true)
 	}},
-	// It lives, and does not hear what became of its append: the sale may end
+	// It lives, and does not receive the result of its append: the sale may end
 	// meanwhile.
 	{"executor cut off amid an append", landed, []string{"append claims", "append out"}, 0.1, func(w *world, r random, p *process) {
 		w.net.cutOff(p.host, r.chance(0.5), r.spread(2*time.Second, 15*time.Second))

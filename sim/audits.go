@@ -123,7 +123,7 @@ func (a *auditor) audit() {
 	})
 }
 
-// ended says how a command ended.
+// ended returns how a command ended.
 func ended(err error) (check.Ended, string) {
 	switch {
 	case err == nil:

@@ -55,7 +55,7 @@ func (p *checker) next(now clock.Now) (made []exchange, wake time.Duration, sett
 			p.Took(now, a)
 		}
 		for _, a := range p.Step(now) {
-			if !a.Asks() {
+			if !a.NeedsQuery() {
 				settles = p.settle(now, a) || settles
 			} else if x, ok := p.exchange(now, a); ok {
 				made = append(made, x)

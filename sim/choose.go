@@ -16,7 +16,7 @@ type choice struct {
 	rows    []int64 // how many units each has, as far as they are needed
 	named   float64 // of the requests, how many are for particular units
 	side    float64 // and how many are for adjacent ones
-	popular int64   // units that are asked for most; 0: all alike
+	popular int64   // units that are requested most; 0: all alike
 }
 
 // drawChoice has buyers of some sales choose. All else stays as it was drawn.

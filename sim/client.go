@@ -10,21 +10,21 @@ import (
 	"salectl/spec"
 )
 
-// client is somebody who buys. While there are faults it asks now and then, in
+// client is somebody who buys. While there are faults it sends requests now and then, in
 // every way that a client can; afterwards it buys what is left, unit by unit.
 type client struct {
 	w *world
 	n int
 	random
 	made  int  // requests minted
-	last  want // that it asked for, to be asked for again
+	last  want // that it requested, to be requested again
 	payer      // of what it is given
 
-	awaited map[string]bool           // keys of entries that it asks about
-	taken   map[executor.ClaimID]bool // units of entries that it has heard of
+	awaited map[string]bool           // keys of entries that it queries
+	taken   map[executor.ClaimID]bool // units of entries that it knows
 }
 
-// want is one thing that a client wants. It may ask for it several times.
+// want is one thing that a client wants. It may request it several times.
 type want struct {
 	user     string
 	key      string
@@ -34,7 +34,7 @@ type want struct {
 	tries    int
 }
 
-// request is what a process is asked.
+// request is a request to a process.
 func (x want) request() executor.Request {
 	return executor.Request{User: x.user, Key: x.key, Quantity: x.quantity, Units: x.units, Adjacent: x.adjacent}
 }
@@ -66,14 +66,14 @@ func (c *client) user() string {
 	}
 }
 
-// live asks again and again until the faults stop.
+// live sends requests until the faults stop.
 func (c *client) live() {
 	if c.w.calm {
 		c.finish()
 		return
 	}
 	c.w.after(c.spread(20*time.Millisecond, 2*c.w.thinking), func() {
-		if c.w.calm || c.w.asked >= c.w.Ops {
+		if c.w.calm || c.w.operations >= c.w.Ops {
 			c.finish()
 			return
 		}
@@ -100,7 +100,7 @@ func (c *client) act(then func()) {
 		x.change()
 	case draw < 80: // twice at once
 		x.key = key
-		c.ask(x, func(executor.Answer, bool) {})
+		c.send(x, func(executor.Answer, bool) {})
 	case draw < 86:
 		x.key = key
 		c.vanish(x)
@@ -114,11 +114,11 @@ func (c *client) act(then func()) {
 	c.insist(x, then)
 }
 
-// insist asks until it is answered for good or has tried often enough.
+// insist repeats a request until it is answered for good or has tried often enough.
 func (c *client) insist(x want, then func()) {
 	x.tries--
-	c.ask(x, func(a executor.Answer, heard bool) {
-		if x.tries <= 0 || heard && forGood(a.Outcome) {
+	c.send(x, func(a executor.Answer, received bool) {
+		if x.tries <= 0 || received && forGood(a.Outcome) {
 			then()
 			return
 		}
@@ -137,23 +137,23 @@ func (c *client) patience() time.Duration {
 	return c.spread(300*time.Millisecond, 10*time.Second)
 }
 
-// ask sends a request to one of the executors. It hears the answer, or that
+// send sends a request to one of the executors. It receives the answer, or that
 // there is none.
-func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
-	c.askOf(c.w.executors[c.IntN(len(c.w.executors))], x, then)
+func (c *client) send(x want, then func(a executor.Answer, received bool)) {
+	c.sendTo(c.w.executors[c.IntN(len(c.w.executors))], x, then)
 }
 
-// askOf is ask for one executor.
-func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard bool)) {
-	op := c.w.tell(x.invoked(e))
+// sendTo is send for one executor.
+func (c *client) sendTo(e *server, x want, then func(a executor.Answer, received bool)) {
+	op := c.w.recordInvocation(x.invoked(e))
 	over := false
-	done := func(a executor.Answer, heard bool) {
+	done := func(a executor.Answer, received bool) {
 		if over {
 			return
 		}
 		over = true
-		if heard {
-			c.w.told(op, check.ClaimReturned, answerOf(a))
+		if received {
+			c.w.recordResult(op, check.ClaimReturned, answerOf(a))
 			c.w.hit("claim " + string(a.Outcome))
 			if a.Claim.Requested != 0 {
 				c.w.hit("claim given a part")
@@ -182,16 +182,16 @@ func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard boo
 			c.w.hit("claim without answer")
 			c.w.vanished[op] = true
 		}
-		then(a, heard)
+		then(a, received)
 	}
 	calm := c.w.calm
 	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
 		life := e.life
 		c.w.unanswered[op] = func() bool { return e.life == life || e.drained[life] }
 		c.w.nag(e, x)
-		e.claim(op, x.request(), func(a executor.Answer, heard bool) {
+		e.claim(op, x.request(), func(a executor.Answer, received bool) {
 			delete(c.w.unanswered, op)
-			c.w.net.send(message{from: e.host, to: atClients, what: "answer"}, func() { done(a, heard) })
+			c.w.net.send(message{from: e.host, to: atClients, what: "answer"}, func() { done(a, received) })
 		})
 	})
 	c.w.after(c.patience(), func() {
@@ -208,16 +208,16 @@ func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard boo
 // vanish sends a request and goes away: the executor notices soon, or late.
 func (c *client) vanish(x want) {
 	e := c.w.executors[c.IntN(len(c.w.executors))]
-	op := c.w.tell(x.invoked(e))
+	op := c.w.recordInvocation(x.invoked(e))
 	c.w.vanished[op] = true
 	c.w.hit("client vanished")
 	noticed := c.spread(100*time.Microsecond, time.Second)
 	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
 		c.w.nag(e, x)
-		withdraw := e.claim(op, x.request(), func(a executor.Answer, heard bool) {
-			if heard { // by nobody, but the process has said so
+		withdraw := e.claim(op, x.request(), func(a executor.Answer, received bool) {
+			if received { // by nobody, but the process has answered so
 				delete(c.w.vanished, op)
-				c.w.told(op, check.ClaimReturned, answerOf(a))
+				c.w.recordResult(op, check.ClaimReturned, answerOf(a))
 			}
 		})
 		c.w.after(noticed, func() {
@@ -227,7 +227,7 @@ func (c *client) vanish(x want) {
 	})
 }
 
-// nag lets somebody ask a process for the same again, and again, whether or not it
+// nag has a client send a process the same request again, and again, whether or not it
 // has answered: a page that is reloaded, a client with a short patience. Neither
 // the network nor the count of operations knows of it.
 func (w *world) nag(e *server, x want) {
@@ -241,14 +241,14 @@ func (w *world) nag(e *server, x want) {
 				return
 			}
 			op := w.history.Op()
-			asked := x.invoked(e)
-			asked.Op = op
-			w.history.Tell(w.now, asked)
+			invoked := x.invoked(e)
+			invoked.Op = op
+			w.history.Record(w.now, invoked)
 			w.vanished[op] = true
-			e.claim(op, x.request(), func(a executor.Answer, heard bool) {
-				if heard {
+			e.claim(op, x.request(), func(a executor.Answer, received bool) {
+				if received {
 					delete(w.vanished, op)
-					w.told(op, check.ClaimReturned, answerOf(a))
+					w.recordResult(op, check.ClaimReturned, answerOf(a))
 					w.hit("asked again at once: " + string(a.Outcome))
 				}
 			})
@@ -275,18 +275,18 @@ func (w *world) rush(r random) {
 	}
 }
 
-// read asks for a user's claims.
+// read queries a user's claims.
 func (c *client) read(user string, then func()) {
 	e := c.w.executors[c.IntN(len(c.w.executors))]
-	op := c.w.tell(check.Event{Kind: check.ReadInvoked, Process: e.n, User: user})
+	op := c.w.recordInvocation(check.Event{Kind: check.ReadInvoked, Process: e.n, User: user})
 	over := false
-	done := func(a check.Answer, heard bool) {
+	done := func(a check.Answer, received bool) {
 		if over {
 			return
 		}
 		over = true
-		if heard {
-			c.w.told(op, check.ReadReturned, a)
+		if received {
+			c.w.recordResult(op, check.ReadReturned, a)
 			c.w.hit("read " + string(a.Outcome))
 		} else {
 			c.w.vanished[op] = true
@@ -294,8 +294,8 @@ func (c *client) read(user string, then func()) {
 		then()
 	}
 	c.w.net.send(message{from: atClients, to: e.host, what: "read"}, func() {
-		e.read(user, func(a check.Answer, heard bool) {
-			c.w.net.send(message{from: e.host, to: atClients, what: "claims"}, func() { done(a, heard) })
+		e.read(user, func(a check.Answer, received bool) {
+			c.w.net.send(message{from: e.host, to: atClients, what: "claims"}, func() { done(a, received) })
 		})
 	})
 	c.w.after(c.patience(), func() { done(check.Answer{}, false) })
@@ -305,14 +305,14 @@ func (c *client) read(user string, then func()) {
 func (c *client) finish() { c.w.onceSettled(c.finishNow) }
 
 func (c *client) finishNow() {
-	if c.w.asked < c.w.Ops {
+	if c.w.operations < c.w.Ops {
 		c.act(c.finishNow) // the run is to have its operations
 		return
 	}
 	c.made++
 	x := want{user: fmt.Sprintf("late-%d-%d", c.n, c.made), key: "key", quantity: 1}
 	c.buy(x, func(o api.Outcome) {
-		// One that was read long ago may be said not to exist.
+		// One that was read long ago may be reported not to exist.
 		if o == api.SoldOut || o == api.Closed && (c.w.operators.closing || c.w.operators.over()) || o == api.NoSuchSale && c.w.operators.ending {
 			c.w.rest()
 			return
@@ -325,10 +325,10 @@ func (c *client) finishNow() {
 	})
 }
 
-// buy asks until there is an answer for good.
+// buy repeats a claim until there is an answer for good.
 func (c *client) buy(x want, then func(api.Outcome)) {
-	c.ask(x, func(a executor.Answer, heard bool) {
-		if heard && forGood(a.Outcome) {
+	c.send(x, func(a executor.Answer, received bool) {
+		if received && forGood(a.Outcome) {
 			then(a.Outcome)
 			return
 		}
@@ -353,7 +353,7 @@ func claimOf(c executor.Claim) check.Claim {
 	if c.State == "" {
 		return check.Claim{}
 	}
-	return check.Claim{ID: c.ID.String(), User: c.User, Units: c.Units, Asked: c.Requested, State: string(c.State)}
+	return check.Claim{ID: c.ID.String(), User: c.User, Units: c.Units, Requested: c.Requested, State: string(c.State)}
 }
 
 func claimsOf(all []executor.Claim) []check.Claim {

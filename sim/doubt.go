@@ -10,7 +10,7 @@ import (
 // seems. They have a stream of random numbers of their own.
 var doubts = []ambush{
 	// The slot is empty when it is read, and filled later. Whoever waits must not
-	// hear meanwhile that nothing was sold.
+	// receive meanwhile the answer that nothing was sold.
 	{"appends held up while their executor loses its rights", wasSent, []string{"append claims", "append mixed"}, 0.25,
 		func(w *world, r random, p *process) {
 			w.heldUp = w.scenario.ttl + r.spread(5*time.Millisecond, time.Second)
@@ -40,11 +40,11 @@ var doubts = []ambush{
 		}
 		w.after(r.between(0, 50*time.Millisecond), func() { o.run(c, func() {}) })
 	}},
-	// Nothing is stored, and nobody says so.
+	// Nothing is stored, and nobody reports it.
 	{"append lost", wasSent, slices.Concat(commandAppends, []string{
 		"append own", "append generation", "append out", "append in", "append ack", "append rebuild",
 	}), 0.1, func(w *world, _ random, _ *process) { w.heldUp = never }},
-	// A lease counts from when it was asked for, however late the answers come.
+	// A lease counts from its request, however late the answers come.
 	{"answers late, then cut off", landed, []string{"renew"}, 0.05, func(w *world, r random, p *process) {
 		late := r.spread(50*time.Millisecond, 450*time.Millisecond)
 		w.net.keepAnswers(p.host, late)
@@ -52,9 +52,9 @@ var doubts = []ambush{
 	}},
 	// One node is no majority, however often it extends a lease.
 	{"cut off from all nodes but one", landed, []string{"renew"}, 0.03, func(w *world, r random, p *process) {
-		heard := r.IntN(len(w.nodes))
+		reached := r.IntN(len(w.nodes))
 		for i := range w.nodes {
-			if i != heard {
+			if i != reached {
 				w.net.cutPair(p.host, firstNode+host(i), r.spread(w.scenario.ttl, 4*w.scenario.ttl))
 			}
 		}

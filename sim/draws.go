@@ -159,7 +159,7 @@ func (o *operators) closed() time.Duration {
 }
 
 // drawingTakes is how long it takes, when nothing is wrong, until all know of a reveal and
-// those who have won have heard of it.
+// the winners have received it.
 const drawingTakes = 12 * time.Second
 
 // onceDrawn goes on when the draw of a sale that clients found closed is revealed, and those
@@ -184,7 +184,7 @@ func (w *world) onceDrawn(then func()) {
 	})
 }
 
-// await has a client whose entry was accepted ask again what has become of it, a few times.
+// await has a client whose entry was accepted query its state, a few times.
 func (c *client) await(x want) {
 	if x.key == "" || c.w.scenario.drawn == nil || c.awaited[x.key] {
 		return
@@ -204,19 +204,19 @@ func (c *client) awaitOnce(x want) {
 		switch {
 		case w.over:
 			return
-		case w.work != nil && w.work.asking: // any process is asked below, also one that is no more to be
+		case w.work != nil && w.work.asking: // any process is queried below, also one that is no more to be
 			c.awaitOnce(x)
 			return
 		}
-		c.ask(x, func(a executor.Answer, heard bool) {
-			if x.tries--; x.tries > 0 && (!heard || a.Outcome == api.Entered || !forGood(a.Outcome)) {
+		c.send(x, func(a executor.Answer, received bool) {
+			if x.tries--; x.tries > 0 && (!received || a.Outcome == api.Entered || !forGood(a.Outcome)) {
 				c.awaitOnce(x)
 			}
 		})
 	})
 }
 
-// won is what a client does with the unit that its entry was awarded, once it hears of it.
+// won is what a client does with the unit that its entry was awarded, once it knows of it.
 func (c *client) won(claim executor.Claim) {
 	if c.w.scenario.drawn == nil || c.taken[claim.ID] {
 		return
@@ -231,7 +231,7 @@ func (c *client) won(claim executor.Claim) {
 	}
 }
 
-// settleEntry has a client ask for its entry to be settled, which has no unit yet.
+// settleEntry has a client settle its entry, which has no unit yet.
 func (c *client) settleEntry(claim executor.Claim) {
 	if c.payer.chance(0.1) {
 		c.payer.settle(pick(c.payer.random, api.Confirm, api.Cancel, api.Refund), claim, fmt.Sprintf("early-%d-%s", c.n, claim.ID), 1, func(api.Outcome) {})

@@ -109,7 +109,7 @@ func (w *world) onceSettled(then func()) {
 	w.waiting = append(w.waiting, then)
 }
 
-// rest says that a client was refused for good. With the last of them the world
+// rest records that a client was refused for good. With the last of them the world
 // goes down: in some the sale is destroyed first. If a command of one who was
 // killed or a payment may still come in, or a command is under way that may bring units in
 // place of those that refunds have taken out of the sale, all is done once more after it.
@@ -150,7 +150,7 @@ const lastMoves = 2 * time.Second
 const lastAwards = 40 * time.Second
 
 // onceMore has all settled once more, when no command runs. What settles until then lets
-// no client go on: refused while the next settling runs, the clients would ask for yet
+// no client go on: refused while the next settling runs, the clients would request yet
 // another, and so on without end.
 func (w *world) onceMore() {
 	w.resting, w.settled = 0, false

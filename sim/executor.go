@@ -32,7 +32,7 @@ type server struct {
 	me                 []byte // as commits name it
 	suspended, setBack bool
 
-	tokens map[string]string // of the present run: by key, the last under which it asked for a lease
+	tokens map[string]string // of the present run: by key, the last under which it requested a lease
 
 	version string           // of the next run
 	links   map[string]*link // that it has made, by the id of the peer
@@ -105,9 +105,9 @@ func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Durati
 	for i, c := range made {
 		switch c.What {
 		case "vote":
-			c.Make(context.Background(), nil, asking{tokens: m.tokens}, nil)
+			c.Make(context.Background(), nil, tokenRecorder{tokens: m.tokens}, nil)
 		case "release":
-			made[i].Make = m.telling(m.run, c.Make)
+			made[i].Make = m.observeRelease(m.run, c.Make)
 		}
 	}
 	m.holds(m.s.Leases(now))
@@ -118,8 +118,8 @@ func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Durati
 // check lets the payment checker act beside the executor, whose calls and wake are given.
 func (m *serverMachine) check(now clock.Now, made []calls.Call, wake time.Duration) (_ []calls.Call, _ time.Duration, gone bool) {
 	for {
-		asks, next, settles := m.checker.next(now)
-		for _, x := range asks {
+		queries, next, settles := m.checker.next(now)
+		for _, x := range queries {
 			made = append(made, m.w.service.call(x, m.counted))
 		}
 		if !settles {
@@ -131,37 +131,37 @@ func (m *serverMachine) check(now clock.Now, made []calls.Call, wake time.Durati
 	}
 }
 
-// asking takes down the tokens of a ballot when it is sent: those that arrive late are in no
-// order. The lease that a process has of a shard is under the last for which it asked.
-type asking struct {
+// tokenRecorder records the tokens of a ballot when it is sent: those that arrive late are in no
+// order. The lease that a process has of a shard is under the last that it requested.
+type tokenRecorder struct {
 	quorum.Node
 	tokens map[string]string
 }
 
-func (n asking) Vote(_ context.Context, b quorum.Ballot) (none quorum.BallotReply, _ error) {
+func (n tokenRecorder) Vote(_ context.Context, b quorum.Ballot) (none quorum.BallotReply, _ error) {
 	for _, a := range b.Requests {
 		n.tokens[a.Key] = a.Token
 	}
 	return none, nil
 }
 
-// freeing tells of the shards whose leases a release gives back, and under which tokens.
+// freeing reports the shards whose leases a release gives back, and their tokens.
 type freeing struct {
 	quorum.Node
 	freed func(shard int, token string)
 }
 
-func (n freeing) Release(ctx context.Context, asks []quorum.LeaseRequest) (int, error) {
-	for _, a := range asks {
+func (n freeing) Release(ctx context.Context, releases []quorum.LeaseRequest) (int, error) {
+	for _, a := range releases {
 		if _, shard, ok := spec.ParseLeaseKey(a.Key); ok {
 			n.freed(shard, a.Token)
 		}
 	}
-	return n.Node.Release(ctx, asks)
+	return n.Node.Release(ctx, releases)
 }
 
-// telling takes down that a release landed.
-func (e *server) telling(run string, release makeCall) makeCall {
+// observeRelease records that a release landed.
+func (e *server) observeRelease(run string, release makeCall) makeCall {
 	return func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
 		return release(ctx, logs, freeing{node, func(shard int, token string) { e.w.history.Freed(e.w.now, run, shard, token) }}, list)
 	}
@@ -169,12 +169,12 @@ func (e *server) telling(run string, release makeCall) makeCall {
 
 type makeCall = func(context.Context, ledger.Logs, quorum.Node, lists.Node) any
 
-// claim takes the request of an operation in. Nobody is there: answered hears that
+// claim takes the request of an operation in. Nobody is there: answered gets that
 // at once.
-func (e *server) claim(op int, r executor.Request, answered func(a executor.Answer, heard bool)) (withdraw func()) {
+func (e *server) claim(op int, r executor.Request, answered func(a executor.Answer, received bool)) (withdraw func()) {
 	if !e.alive {
-		outcome, heard := e.away()
-		answered(executor.Answer{Outcome: outcome}, heard)
+		outcome, received := e.away()
+		answered(executor.Answer{Outcome: outcome}, received)
 		return func() {}
 	}
 	life, s := e.life, e.s
@@ -197,11 +197,11 @@ func (e *server) claim(op int, r executor.Request, answered func(a executor.Answ
 	}
 }
 
-// settle takes in what is asked of a claim. Nobody is there: answered hears that at once.
-func (e *server) settle(x executor.Settlement, answered func(a executor.Answer, heard bool)) {
+// settle takes in a settlement of a claim. Nobody is there: answered gets that at once.
+func (e *server) settle(x executor.Settlement, answered func(a executor.Answer, received bool)) {
 	if !e.alive {
-		outcome, heard := e.away()
-		answered(executor.Answer{Outcome: outcome}, heard)
+		outcome, received := e.away()
+		answered(executor.Answer{Outcome: outcome}, received)
 		return
 	}
 	life, s := e.life, e.s
@@ -215,11 +215,11 @@ func (e *server) settle(x executor.Settlement, answered func(a executor.Answer, 
 	}, func() { answered(executor.Answer{}, false) })
 }
 
-// read tells a user's claims.
-func (e *server) read(user string, answered func(a check.Answer, heard bool)) {
+// read reads a user's claims.
+func (e *server) read(user string, answered func(a check.Answer, received bool)) {
 	if !e.alive {
-		outcome, heard := e.away()
-		answered(check.Answer{Outcome: outcome}, heard)
+		outcome, received := e.away()
+		answered(check.Answer{Outcome: outcome}, received)
 		return
 	}
 	e.eventOr("read", func(now clock.Now) {

@@ -26,7 +26,7 @@ var steps = []string{
 	"look into a log", "look at heads",
 }
 
-// happenings are what else a soak should meet.
+// happenings are the other events that a soak should contain.
 var happenings = []string{
 	"append stored", "append refused", "log deleted", "export written", "client vanished",
 	"node came back empty", "node came back with old memory", "node came back with its memory",
@@ -45,7 +45,7 @@ var happenings = []string{
 	"claim not_open", "claim no_such_sale", "claim not_eligible", "claim not_checked", "claim without answer",
 }
 
-// Failpoints returns the names of all that a soak should meet, so that a table
+// Failpoints returns the names of all events that a soak should contain, so that a table
 // shows what it never did.
 func Failpoints() []string {
 	names := append([]string(nil), happenings...)

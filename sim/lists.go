@@ -61,7 +61,7 @@ func newPacket(r random, stock int64) *spec.RedPacket {
 // dealt reports whether the units are packets of money, whose number is fixed.
 func (s *scenario) dealt() bool { return s.lists != nil && s.lists.packet != nil }
 
-// declare puts into a sale's file what it says of its lists.
+// declare adds the settings of lists to a sale's file.
 func (l *listed) declare(s *spec.Sale, nodes []string) {
 	s.Engine, s.Ack, s.Backlog, s.RedPacket = spec.EngineRedis, l.ack, l.backlog, l.packet
 	s.Redis = &spec.Redis{Nodes: nodes}
@@ -121,7 +121,7 @@ func (l *listNode) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Giv
 				l.node.w.history.Granted(l.node.w.now, l.index, b.List.UID, b.List.Shard, b.Users[j], b.Keys[j], u.Number, b.At)
 			}
 		}
-		l.look(b.List)
+		l.recordState(b.List)
 	}
 	return given, err
 }
@@ -129,29 +129,29 @@ func (l *listNode) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Giv
 // Start is lists.Node's.
 func (l *listNode) Start(ctx context.Context, name lists.List, fill uint64, runID string, s lists.Start) error {
 	err := l.Lists.Start(ctx, name, fill, runID, s)
-	l.look(name)
+	l.recordState(name)
 	return err
 }
 
 // Take is lists.Node's.
 func (l *listNode) Take(ctx context.Context, name lists.List, fill uint64, n int) (ledger.Units, error) {
 	units, err := l.Lists.Take(ctx, name, fill, n)
-	l.look(name)
+	l.recordState(name)
 	return units, err
 }
 
 // Add is lists.Node's.
 func (l *listNode) Add(ctx context.Context, name lists.List, fill uint64, units ledger.Units) error {
 	err := l.Lists.Add(ctx, name, fill, units)
-	l.look(name)
+	l.recordState(name)
 	return err
 }
 
-// look writes down how a list stands that gives.
-func (l *listNode) look(name lists.List) {
+// recordState records the state of a list that gives.
+func (l *listNode) recordState(name lists.List) {
 	s, err := l.Inspect(context.Background(), name)
 	if err == nil && s.On {
-		l.node.w.history.Looked(l.node.w.now, l.index, name.UID, name.Shard, s.Fill, s.Units)
+		l.node.w.history.ListRead(l.node.w.now, l.index, name.UID, name.Shard, s.Fill, s.Units)
 	}
 }
 
@@ -197,7 +197,7 @@ func (n *network) isolate(h host, d time.Duration) {
 
 // listAmbushes are ambushes in worlds with lists.
 var listAmbushes = []ambush{
-	// A fill meets another run of the server, or a list that is older than its token.
+	// A fill arrives at another run of the server, or a list that is older than its token.
 	{"node starts again amid a fill", landed, []string{"append rebuild", "rebuild", "list stop", "stop list", "list put", "fill list"}, 0.04,
 		func(w *world, r random, _ *process) {
 			n := w.anyNode(r)

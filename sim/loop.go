@@ -5,9 +5,9 @@ import "time"
 // loop is virtual time: what is to happen, in order of time and then of asking.
 // Nothing in a world moves but through it.
 type loop struct {
-	now   time.Duration // since the world began
-	asked uint64
-	queue []event // a heap
+	now    time.Duration // since the world began
+	pushed uint64
+	queue  []event // a heap
 }
 
 type event struct {
@@ -22,8 +22,8 @@ func (e event) before(other event) bool {
 
 // at has something happen at a time, or now if that has passed.
 func (l *loop) at(t time.Duration, do func()) {
-	l.asked++
-	l.queue = append(l.queue, event{max(t, l.now), l.asked, do})
+	l.pushed++
+	l.queue = append(l.queue, event{max(t, l.now), l.pushed, do})
 	for i := len(l.queue) - 1; i > 0; {
 		parent := (i - 1) / 2
 		if !l.queue[i].before(l.queue[parent]) {

@@ -49,7 +49,7 @@ func (n *network) parts(from, to host) bool {
 	return n.stranger != 0 && (n.stranger == from && !n.isHeard || n.stranger == to && !n.hears)
 }
 
-// How often a message meets with something while nothing special is the matter.
+// How often a message has a fault while nothing special is the matter.
 const (
 	usualLoss  = 0.004
 	usualLate  = 0.004 // it arrives when its sender has long given up
@@ -76,13 +76,13 @@ const readUnits = "read units"
 // longest is how late a message may arrive.
 const longest = 150 * time.Second
 
-// message says what is sent.
+// message describes what is sent.
 type message struct {
 	from, to host
 	what     string
 	twice    bool // it may arrive twice
 	tender   bool // it belongs to a step at which much may go wrong
-	list     bool // it asks a node for something of a list
+	list     bool // it requests something of a list from a node
 	slow     time.Duration
 }
 

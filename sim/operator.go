@@ -148,7 +148,7 @@ func (o *operators) run(c command, then func()) {
 	if p := o.w.scenario.phased; p != nil && (c.kind == apply || c.kind == plan) {
 		c.phase = p.now
 	}
-	op := o.w.tell(check.Event{Kind: check.CommandInvoked, Command: c.kind, Stock: c.stock, Phase: string(c.phase), Writer: string(writer)})
+	op := o.w.recordInvocation(check.Event{Kind: check.CommandInvoked, Command: c.kind, Stock: c.stock, Phase: string(c.phase), Writer: string(writer)})
 	p := &process{w: o.w, name: fmt.Sprintf("%s-%d", c.kind, n), host: atOperators}
 	o.w.commands = append(o.w.commands, p)
 	calm := o.w.calm
@@ -236,7 +236,7 @@ func (o *operators) returned(name string, op int, err error) {
 		text = err.Error()
 	}
 	o.w.note(name, "returns", text, nil)
-	o.w.history.Tell(o.w.now, check.Event{Kind: check.CommandReturned, Op: op, Err: text})
+	o.w.history.Record(o.w.now, check.Event{Kind: check.CommandReturned, Op: op, Err: text})
 }
 
 // insist runs a command until it succeeds.
@@ -250,7 +250,7 @@ func (o *operators) insist(c command, then func()) {
 func (o *operators) settle(then func()) {
 	if o.ending && o.running == 0 && !o.everApplied() {
 		// It was destroyed before anybody could apply it, such as while a node's clock was
-		// wrong: nobody is ever told that such a sale is over.
+		// wrong: no answer ever reports that such a sale is over.
 		o.closing, o.ending = false, false
 	}
 	switch {
@@ -318,7 +318,7 @@ func (o *operators) beginAgain(then func()) (begun bool) {
 	return true
 }
 
-// soldOut makes more units, in some worlds, when a buyer has been told that there
+// soldOut makes more units, in some worlds, when a buyer has received the answer that there
 // are none left.
 func (o *operators) soldOut() {
 	if !o.w.scenario.raised || o.w.scenario.dealt() || o.w.calm || o.closing || o.w.now < o.raisedAt+2*time.Second {

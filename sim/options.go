@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Options say which world to run. The seed alone makes it; the others make it
+// Options select the world to run. The seed alone makes it; the others make it
 // smaller, to see what a failure needs. Zero is the default.
 type Options struct {
 	Seed    uint64
-	Clients int           // that ask at a time
+	Clients int           // with requests at a time
 	Ops     int           // that clients make, at least
 	Faults  int           // that befall the world, at most; below 0: none
 	Until   time.Duration // virtual time at which the faults stop
 	Trace   io.Writer     // gets every event as a line of text; nil: nobody reads
 }
 
-// What a world has if nothing else is said.
+// What a world has by default.
 const (
 	DefaultClients = 16
 	DefaultOps     = 320

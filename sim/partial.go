@@ -50,7 +50,7 @@ func (o *operators) schedulePartial() {
 	}
 }
 
-// more is how many units a claim asks for beyond what is usual, in a sale whose claims may
+// more is how many units a claim requests beyond what is usual, in a sale whose claims may
 // get a part.
 func (w *world) more() int64 {
 	if w.scenario.partial == nil {

@@ -103,10 +103,10 @@ func (p *payer) pay() string {
 	return fmt.Sprintf("payment-%d-%d", p.c.n, p.payments)
 }
 
-// settleMessage asks for a claim to be settled.
+// settleMessage is a request to settle a claim.
 const settleMessage = "settle"
 
-// settle asks for a claim to be settled until that is answered for good, or it was asked
+// settle requests the settlement of a claim until it is answered for good, or was requested
 // for often enough.
 func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries int, then func(api.Outcome)) {
 	w := p.c.w
@@ -119,20 +119,20 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 	}
 	e := w.executors[p.IntN(len(w.executors))]
 	op := w.history.Op()
-	w.history.Tell(w.now, check.Event{
+	w.history.Record(w.now, check.Event{
 		Kind: check.SettleInvoked, Op: op, Process: e.n, User: claim.User, Claim: claim.ID.String(), How: how.Done(), Payment: payment,
 	})
 	w.vanished[op] = true // nobody waits for it for ever
 	over := false
-	done := func(a executor.Answer, heard bool) {
+	done := func(a executor.Answer, received bool) {
 		if over {
 			return
 		}
 		over = true
-		if heard {
-			w.told(op, check.SettleReturned, answerOf(a))
+		if received {
+			w.recordResult(op, check.SettleReturned, answerOf(a))
 			w.hit("settle " + string(how.Done()) + ": " + string(a.Outcome))
-			// One that was read long ago may be said not to exist, or to be closed.
+			// One that was read long ago may be reported not to exist, or to be closed.
 			gone := a.Outcome == api.NoSuchSale || a.Outcome == api.Closed
 			if a.Outcome.Row().Retry == api.Final && (!gone || w.operators.ending) {
 				then(a.Outcome)
@@ -142,8 +142,8 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 		p.later(p.between(20*time.Millisecond, 500*time.Millisecond), func() { p.settle(how, claim, payment, tries-1, then) })
 	}
 	w.net.send(message{from: atClients, to: e.host, what: settleMessage}, func() {
-		e.settle(x, func(a executor.Answer, heard bool) {
-			w.net.send(message{from: e.host, to: atClients, what: "settled"}, func() { done(a, heard) })
+		e.settle(x, func(a executor.Answer, received bool) {
+			w.net.send(message{from: e.host, to: atClients, what: "settled"}, func() { done(a, received) })
 		})
 	})
 	p.later(p.c.patience(), func() { done(executor.Answer{}, false) })

@@ -14,7 +14,7 @@ import (
 	"salectl/executor/peers"
 )
 
-// link is the way from one executor to another, which carries what they say to each other
+// link is the way from one executor to another, which carries their messages to each other
 // in order, or is cut. It is peers.Link. What it carries are the messages of a stream,
 // byte for byte, within the limits of one.
 type link struct {
@@ -24,11 +24,11 @@ type link struct {
 	id               string            // by which the one that made it names itself
 	serve            serveFunc         // takes in what it carries; nil: nothing has come yet
 	open             bool
-	closed           bool              // by whoever made it: what that has said before arrives still
-	arrives          [2]time.Duration  // virtual: when what was last said there, and back, arrives
+	closed           bool              // by whoever made it: earlier messages arrive still
+	arrives          [2]time.Duration  // virtual: when the last message there, and back, arrives
 	waits            [2][]func()       // what has arrived and was not taken in, as its end is paused
 	unread           [2]int            // bytes that have not arrived
-	asked            map[uint64]func() // by the id of a forwarded claim: called when it comes back
+	pending          map[uint64]func() // by the id of a forwarded claim: called when it comes back
 }
 
 type serveFunc = func(now clock.Now, e peers.ForwardedRequest)
@@ -72,7 +72,7 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 			e.dialAgain(l, redial)
 			return
 		}
-		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true, asked: make(map[uint64]func())}
+		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true, pending: make(map[uint64]func())}
 		e.links[l.peer.ID] = l
 		l.send(there, "hears hello", streampb.Append(nil, peers.EncodeHello(e.s.Me(), l.peer)))
 		e.event("link", func(now clock.Now) {
@@ -84,7 +84,7 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 	})
 }
 
-// serverAt returns the executor that lives at an address, whether or not whoever asks knows
+// serverAt returns the executor that lives at an address, whether or not the caller knows
 // that it was started anew.
 func (w *world) serverAt(address string) *server {
 	for _, e := range w.executors {
@@ -95,7 +95,7 @@ func (w *world) serverAt(address string) *server {
 	return nil
 }
 
-// send has a message arrive at one end, after all that was said before. false: the link is
+// send has a message arrive at one end, after all earlier messages. false: the link is
 // cut, or full.
 func (l *link) send(way int, what string, message []byte) bool {
 	w, limits := l.from.w, &l.from.w.peering
@@ -111,7 +111,7 @@ func (l *link) send(way int, what string, message []byte) bool {
 	return true
 }
 
-// post is send of a message for which there is room. Whoever says something learns later that it
+// post is send of a message for which there is room. The sender learns later that it
 // was lost.
 func (l *link) post(way int, what string, size int, take func(now clock.Now)) {
 	w := l.from.w
@@ -159,7 +159,7 @@ func (l *link) post(way int, what string, size int, take func(now clock.Now)) {
 	})
 }
 
-// carries reports whether what was said one way is heard.
+// carries reports whether messages of one way arrive.
 func (l *link) carries(way int) bool { return l.open || way == there && l.closed }
 
 // take takes in a message at its end.
@@ -193,7 +193,7 @@ func (l *link) take(way int, now clock.Now, message []byte) {
 	}
 }
 
-// request takes in what the one that made the link says.
+// request takes in a message of the one that made the link.
 func (l *link) request(now clock.Now, r *streampb.Request) error {
 	if hello := r.GetHello(); hello != nil {
 		if l.closed { // no stream is opened without an answer of the peer
@@ -227,8 +227,8 @@ func (l *link) reply(id uint64, a executor.Answer, owner ownership.Route) {
 
 // back takes in that a forwarded request has come back.
 func (l *link) back(id uint64) {
-	if ended := l.asked[id]; ended != nil {
-		delete(l.asked, id)
+	if ended := l.pending[id]; ended != nil {
+		delete(l.pending, id)
 		ended()
 	}
 }
@@ -270,7 +270,7 @@ func (e *server) unlink() {
 func (l *link) Forward(x peers.ForwardedRequest) bool {
 	sent := l.send(there, "request", streampb.Append(nil, peers.EncodeRequest(x)))
 	if sent && !x.Cancel && x.IsClaim() {
-		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.User, x.Key)
+		l.pending[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.User, x.Key)
 	}
 	return sent
 }

@@ -13,7 +13,7 @@ import (
 // peering is how the processes of a world speak to each other, and what befalls that beside what
 // befalls any message.
 type peering struct {
-	encoded bool // also what they tell each other unasked, which takes more time than all else here
+	encoded bool // also unsolicited messages, which take more time than all else here
 
 	message int // bytes of a message, at most
 	unsent  int // bytes that wait to be sent before no more are taken
@@ -33,10 +33,10 @@ type peerStep int
 const (
 	linkMade     peerStep = iota
 	requestThere          // a request that was passed on has arrived and is not taken in yet
-	transferSent          // a shard of the process that made the link is about to say that units are under way
+	transferSent          // a shard of the process that made the link is about to report that units are under way
 )
 
-// peerFault is an ambush for what processes say to each other.
+// peerFault is an ambush for messages between processes.
 type peerFault struct {
 	what   string
 	step   peerStep
@@ -66,7 +66,7 @@ var peerFaults = []peerFault{
 	}},
 }
 
-// hold has what is said over a link from now on arrive later.
+// hold delays the messages over a link from now on.
 func (l *link) hold(d time.Duration) { l.arrives[there] = max(l.arrives[there], l.from.w.now+d) }
 
 // beset lets a fault befall the link for which it lay in wait.
@@ -100,7 +100,7 @@ func (w *world) besetTransfers(p *process) {
 const unbeset = 1339892
 
 // drawPeering draws how processes speak to each other: in some worlds within small limits, so that
-// what is said has to be divided.
+// a message has to be divided.
 func (w *world) drawPeering(r random) {
 	w.peering = usualPeering
 	if !r.chance(0.35) {

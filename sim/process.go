@@ -27,14 +27,14 @@ type process struct {
 	wake   time.Duration
 	wakes  int // counts changes of wake: only the last is heeded
 
-	died  func(back time.Duration) // tells whoever starts it again that it was killed
+	died  func(back time.Duration) // notifies whoever starts it again that it was killed
 	ended func()                   // or that it has ended by itself
 }
 
 // machine is the stepped form of a program.
 type machine interface {
 	tick(now clock.Now)
-	// next says what to do after any input. wake: call tick at this monotonic
+	// next returns what to do after any input. wake: call tick at this monotonic
 	// time; 0: no need. gone: the process has ended by itself.
 	next(now clock.Now) (made []calls.Call, wake time.Duration, gone bool)
 }
@@ -135,7 +135,7 @@ func (p *process) kill(back time.Duration) {
 	inbox := p.inbox
 	p.inbox = nil
 	for _, happen := range inbox {
-		happen() // whoever waits hears that nobody is there
+		happen() // whoever waits learns that nobody is there
 	}
 	p.died(back)
 }
@@ -175,7 +175,7 @@ func (p *process) resume() {
 }
 
 // apart is how far a sleep of the host and a jump of its wall clock are apart:
-// together they leave no clock that tells how long it slept, and then a lease
+// together they leave no clock that measures how long it slept, and then a lease
 // promises nothing.
 const apart = 10 * time.Second
 

@@ -52,7 +52,7 @@ func (o Options) random(p purpose, n int) random {
 	return random{rand.New(rand.NewPCG(o.Seed, uint64(p)<<24+uint64(n)))}
 }
 
-// chance says yes with a probability.
+// chance returns true with a probability.
 func (r random) chance(p float64) bool { return r.Float64() < p }
 
 // between returns a time from low to high, all alike.

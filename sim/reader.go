@@ -159,7 +159,7 @@ func (m *readMachine) Heads(_ context.Context, names []string) ([][]byte, error)
 	return got.heads, errors.Join(got.err, err)
 }
 
-// Append is ledger.Logs's. Nobody who looks on writes.
+// Append is ledger.Logs's. A reader does not write.
 func (m *readMachine) Append(context.Context, string, uint64, []byte, []byte, []byte) error {
 	panic("a reader appends")
 }

@@ -12,7 +12,7 @@ import (
 	"salectl/sim/check"
 )
 
-// readMetrics takes down what the metrics of all processes say of a sale whose claims are held,
+// readMetrics records the metrics of all processes of a sale whose claims are held,
 // unless one of the processes cannot answer for all shards.
 func (w *world) readMetrics() {
 	if w.scenario.payment == nil {

@@ -34,7 +34,7 @@ var crashPlaces = []string{beforeSending, afterSending, beforeTaking}
 // note takes down one event in the trace.
 func (w *world) note(who, what, more string, data []byte) { w.trace.note(w.now, who, what, more, data) }
 
-// hit counts something that a soak should meet.
+// hit counts an event that a soak should contain.
 func (w *world) hit(what string) { w.hits[what]++ }
 
 // reached counts how far a call came.
@@ -47,7 +47,7 @@ func (w *world) reached(what string, how reached) {
 	counts[how]++
 }
 
-// fault asks for leave to do harm: not after the calm, nor more often than the
+// fault requests leave to do harm: not after the calm, nor more often than the
 // options allow.
 func (w *world) fault(who, what string) bool {
 	if w.calm || w.befallen >= w.Faults {
@@ -81,19 +81,19 @@ func (w *world) crashes(p *process, where, what string) bool {
 	return true
 }
 
-// tell writes the begin of an operation into the history.
-func (w *world) tell(e check.Event) (op int) {
+// recordInvocation adds the begin of an operation to the history.
+func (w *world) recordInvocation(e check.Event) (op int) {
 	e.Op = w.history.Op()
 	if e.Kind != check.CommandInvoked {
-		w.asked++
+		w.operations++
 	}
-	w.history.Tell(w.now, e)
+	w.history.Record(w.now, e)
 	return e.Op
 }
 
-// told writes the end of an operation into the history.
-func (w *world) told(op int, kind check.Kind, a check.Answer) {
-	w.history.Tell(w.now, check.Event{Kind: kind, Op: op, Answer: a})
+// recordResult adds the end of an operation to the history.
+func (w *world) recordResult(op int, kind check.Kind, a check.Answer) {
+	w.history.Record(w.now, check.Event{Kind: kind, Op: op, Answer: a})
 }
 
 // holds takes down which leases a server has, and until when by its monotonic
@@ -103,7 +103,7 @@ func (e *server) holds(uid string, until map[int]time.Duration) {
 		token := e.tokens[spec.LeaseKey(uid, shard)]
 		switch {
 		case e.suspended && e.setBack:
-		case e.suspended: // it has them now: its clock does not say for how long
+		case e.suspended: // it has them now: its clock does not determine for how long
 			e.w.history.Holds(e.w.now, e.run, uid, shard, token, e.w.now+1)
 		default:
 			e.w.history.Holds(e.w.now, e.run, uid, shard, token, e.clock.when(to))

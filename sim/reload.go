@@ -63,13 +63,13 @@ type keeper struct {
 	*server
 	*reload.Keeper
 	name   string // of the process
-	begins bool   // in this look
-	lacks  bool   // it says that it does not serve a sale that is declared
+	begins bool   // in this poll
+	lacks  bool   // it answers that it does not serve a sale that is declared
 	over   bool   // the sale that it read is destroyed
 }
 
-// look reads the folder and what it declares, once a second for as long as the run lasts.
-func (k *keeper) look() {
+// poll reads the folder and what it declares, once a second for as long as the run lasts.
+func (k *keeper) poll() {
 	if k.server.keeper != k || k.w.over && !k.alive {
 		return
 	}
@@ -82,14 +82,14 @@ func (k *keeper) look() {
 		err = errors.New("did not find expected key")
 	}
 	k.begins = false
-	looked := check.Reloaded{Process: k.name, Files: k.w.folder.now, Serves: k.alive, Could: k.w.applied() && k.reaches()}
+	poll := check.Reloaded{Process: k.name, Files: k.w.folder.now, Serves: k.alive, Could: k.w.applied() && k.reaches()}
 	k.Update(context.Background(), k, sales, err, false)
 	if k.server.keeper != k { // it was killed as it began to serve
 		return
 	}
-	looked.Begins, looked.After, looked.Lacks = k.begins, k.alive, k.lacks
-	k.w.history.Reloaded(k.w.now, looked)
-	k.w.after(time.Second, k.look)
+	poll.Begins, poll.After, poll.Lacks = k.begins, k.alive, k.lacks
+	k.w.history.Reloaded(k.w.now, poll)
+	k.w.after(time.Second, k.poll)
 }
 
 // applied reports whether there is a sale that can be served.
@@ -132,13 +132,13 @@ func (k *keeper) Prepare(ctx context.Context, _ spec.Sale) (begin func(), err er
 
 func (k *keeper) Compare(context.Context, spec.Sale) error { return nil }
 
-func (k *keeper) Drop(string) { panic("Served says of no sale that it is destroyed") }
+func (k *keeper) Drop(string) { panic("Served reports no sale as destroyed") }
 
 func (k *keeper) Lack(unserved map[string]reload.Lack) { k.lacks = len(unserved) > 0 }
 
 // away is what a process that does not serve the sale answers; heard is false where it says
 // nothing that its clients rely on.
-func (e *server) away() (outcome api.Outcome, heard bool) {
+func (e *server) away() (outcome api.Outcome, received bool) {
 	return api.NoSuchSale, e.keeper != nil && e.keeper.over
 }
 
@@ -155,5 +155,5 @@ func (e *server) begin() {
 	k := &keeper{server: e, name: fmt.Sprintf("%s, kept %d", e.name, e.kept)}
 	k.Keeper = reload.New(slog.New(slog.DiscardHandler), func(err error) reload.Lack { return reload.Lack{Why: err.Error()} })
 	e.keeper = k
-	k.look()
+	k.poll()
 }

@@ -16,7 +16,7 @@ type Result struct {
 	Events    int
 	Ops       int // that clients made
 	Faults    int // that befell it
-	// Hits counts how often each failpoint was met: "<call>:<how far it came>",
+	// Hits counts how often each failpoint was hit: "<call>:<how far it came>",
 	// "crash at <point>", "fault: <kind>", and other things that happened.
 	Hits    map[string]int
 	History *check.History
@@ -63,7 +63,7 @@ func (w *world) result() *Result {
 		Rested: w.over && len(w.queue) == 0, Demanded: w.demanded, Down: w.down, Vanished: w.vanished, Keys: w.left(),
 	}
 	r := &Result{
-		Options: w.Options, TraceHash: w.trace.sum(), Events: w.trace.events, Ops: w.asked, Faults: w.befallen,
+		Options: w.Options, TraceHash: w.trace.sum(), Events: w.trace.events, Ops: w.operations, Faults: w.befallen,
 		Hits: w.hits, History: w.history,
 	}
 	for what, counts := range w.called {
@@ -106,7 +106,7 @@ func (w *world) left() (keys []string) {
 	return keys
 }
 
-// whoWaits says why a world does not come to rest.
+// whoWaits returns why a world does not come to rest.
 func (w *world) whoWaits() string {
 	if !w.settled {
 		return "the operators have not done what they had begun"

@@ -33,7 +33,7 @@ type ruleChange struct {
 
 const noRules = -1
 
-// drawRules has some sales ask for a level of their users. All else stays as it was drawn.
+// drawRules has some sales require a level of their users. All else stays as it was drawn.
 func (s *scenario) drawRules(r random, until time.Duration) {
 	if s.lists != nil || !r.chance(0.25) {
 		return

@@ -25,12 +25,12 @@ import (
 	"salectl/spec"
 )
 
-// ScaleOptions say how many processes sell one sale in a world without faults, and what
+// ScaleOptions define how many processes sell one sale in a world without faults, and what
 // their work costs. All is required.
 type ScaleOptions struct {
 	Processes int
 	Shards    int  // of the sale
-	Callers   int  // for each process: each asks for a user after the other, and waits for each answer
+	Callers   int  // for each process: each claims for one user after the other, and waits for each answer
 	Follow    bool // callers know who owns which shard
 	Costs     ScaleCosts
 	Store     ScaleStore
@@ -47,7 +47,7 @@ type ScaleCosts struct {
 	Forward    time.Duration // a claim that goes to a peer, or an answer from there, at each end
 	Flush      time.Duration // all that goes to one peer at a time, beside what it is, at each end
 	Append     time.Duration // a commit, beside its claims
-	Call       time.Duration // a call of a lock node, or what a peer tells
+	Call       time.Duration // a call of a lock node, or a message of a peer
 }
 
 // ScaleStore is the store of the logs: machines to which the commits go alike, and which
@@ -72,10 +72,10 @@ type ScaleResult struct {
 // scaleAway is what a message takes between clients, processes and lock nodes, one way.
 const scaleAway = 100 * time.Microsecond
 
-// scaleMost is how many inputs a process takes in before it looks what there is to do.
+// scaleMost is how many inputs a process takes in before it computes what there is to do.
 const scaleMost = 256
 
-// Scale has so many processes sell, each as fast as its callers ask and its processors let
+// Scale has so many processes sell, each as fast as its callers send and its processors let
 // it. The machines that decide are those that ship.
 func Scale(o ScaleOptions) (*ScaleResult, error) {
 	w := &scaleWorld{ScaleOptions: o, random: rand.New(rand.NewPCG(1, uint64(o.Processes))), store: memory.NewStore()}
@@ -95,7 +95,7 @@ func Scale(o ScaleOptions) (*ScaleResult, error) {
 		return nil, err
 	}
 	for range o.Callers * o.Processes {
-		w.ask()
+		w.claimNext()
 	}
 	w.run(w.now + o.Warm)
 	from := w.tally()
@@ -200,7 +200,7 @@ func (w *scaleWorld) settle() error {
 			owned, most = owned+len(leases), max(most, len(leases))
 		}
 		if owned == w.Shards && most <= (w.Shards+w.Processes-1)/w.Processes {
-			w.run(w.now + time.Second) // peers hear of it
+			w.run(w.now + time.Second) // peers receive it
 			return nil
 		}
 	}
@@ -326,8 +326,8 @@ func (p *scaleProcess) call(c calls.Call) {
 	})
 }
 
-// ask has a caller ask for the next user.
-func (w *scaleWorld) ask() {
+// claimNext has a caller claim for the next user.
+func (w *scaleWorld) claimNext() {
 	w.users++
 	user := fmt.Sprint("user-", w.users)
 	p := w.processes[w.random.IntN(len(w.processes))]
@@ -335,7 +335,7 @@ func (w *scaleWorld) ask() {
 	if w.Follow {
 		p = owner
 	}
-	asked := w.now
+	sent := w.now
 	w.after(scaleAway, func() {
 		p.take(w.Costs.Request, func(now clock.Now) {
 			if p == owner {
@@ -343,13 +343,13 @@ func (w *scaleWorld) ask() {
 			}
 			p.s.Begin(now, executor.Request{User: user, Key: "key", Quantity: 1}, func(a executor.Answer) {
 				if !a.Outcome.Accepted() {
-					w.failed = fmt.Errorf("%s was told %q", user, a.Outcome)
+					w.failed = fmt.Errorf("the answer to %s is %q", user, a.Outcome)
 				}
 				p.leaves(func() {
 					w.after(scaleAway, func() {
 						w.answered++
-						w.waits = append(w.waits, w.now-asked)
-						w.ask()
+						w.waits = append(w.waits, w.now-sent)
+						w.claimNext()
 					})
 				})
 			})
@@ -361,7 +361,7 @@ func (w *scaleWorld) ask() {
 type scaleLink struct {
 	from, to *scaleProcess
 	serve    serveFunc
-	says     [2][]scaleInput // what is about to leave, there and back
+	queued   [2][]scaleInput // what is about to leave, there and back
 }
 
 // connect makes the links that a process wants.
@@ -391,26 +391,26 @@ func (l *scaleLink) goes(way int, costs time.Duration, do func(now clock.Now)) {
 		from = l.to
 	}
 	from.worth += costs
-	if len(l.says[way]) == 0 {
+	if len(l.queued[way]) == 0 {
 		from.mail = append(from.mail, l)
 	}
-	l.says[way] = append(l.says[way], scaleInput{do, costs})
+	l.queued[way] = append(l.queued[way], scaleInput{do, costs})
 }
 
 // post has leave together what goes to each peer.
 func (p *scaleProcess) post() {
 	for _, l := range p.mail {
 		for way, to := range []*scaleProcess{there: l.to, back: l.from} {
-			says := l.says[way]
-			if to == p || len(says) == 0 {
+			queued := l.queued[way]
+			if to == p || len(queued) == 0 {
 				continue
 			}
-			l.says[way] = nil
+			l.queued[way] = nil
 			p.worth += p.w.Costs.Flush
 			p.leaves(func() {
 				p.w.after(scaleAway, func() {
 					to.take(p.w.Costs.Flush, func(clock.Now) {})
-					for _, in := range says {
+					for _, in := range queued {
 						to.take(in.costs, in.do)
 					}
 				})
@@ -465,7 +465,7 @@ func (w *scaleWorld) tally() scaleTally {
 	return t
 }
 
-// result tells of what was done between two instants.
+// result reports what was done between two instants.
 func (w *scaleWorld) result(from, to scaleTally) *ScaleResult {
 	span, n := (to.at - from.at).Seconds(), float64(max(to.answered-from.answered, 1))
 	busiest := func(from, to []time.Duration, each int) (most float64) {

@@ -17,12 +17,12 @@ type scenario struct {
 	crashes                float64 // at each effect of a process
 	destroyed              bool    // at the end, if it is not before
 	again                  bool    // a second run follows one that was destroyed
-	raised                 bool    // there is more whenever a buyer was told that all is sold
+	raised                 bool    // there is more whenever a buyer received sold_out
 	queue                  int     // requests that may wait on a shard
 	page                   int     // entries that a read of a log returns at most
 	users                  int     // that clients act for
 	crowd                  float64 // of the requests, how many come from users of one shard
-	nags                   bool    // clients ask the same process for the same again, without waiting
+	nags                   bool    // clients repeat requests to the same process, without waiting
 	ambushes               []int   // kinds
 	lists                  *listed // nil: owners decide, and no node keeps lists
 	listAmbushes           []int   // kinds; none without lists
@@ -30,7 +30,7 @@ type scenario struct {
 
 	payment   *spec.Payment // nil: claims are sold at once
 	ruled     *ruled        // nil: everybody may claim
-	partial   *partial      // nil: a claim gets all it asks for or nothing
+	partial   *partial      // nil: a claim gets all it requests or nothing
 	choice    *choice       // nil: nobody chooses units
 	files     *unitFiles    // nil: no unit is a line of a file
 	drawn     *drawn        // nil: claims get units while there are any
@@ -194,7 +194,7 @@ func (n *network) cutOff(h host, alone bool, d time.Duration) {
 	}
 }
 
-// deafen lets a host hear nothing of the store for a while. What it says arrives.
+// deafen drops the replies of the store to a host for a while. Its calls arrive.
 func (n *network) deafen(h host, d time.Duration) {
 	n.w.after(d, n.heal)
 	n.cut[atStore][h] = true

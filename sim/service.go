@@ -49,7 +49,7 @@ type bill struct {
 	run    int64
 	claim  executor.Claim
 	paid   []*payment // in order; the first is the one that answers name
-	failed bool       // it says that the claim will not be paid
+	failed bool       // it reports that the claim will not be paid
 }
 
 // payment is one that was made.
@@ -147,7 +147,7 @@ func (s *service) pay(b *bill, reference string) {
 	s.send(payEvent{kind: "paid", bill: b, payment: p})
 }
 
-// fail says that a claim will not be paid.
+// fail decides that a claim will not be paid.
 func (s *service) fail(b *bill) {
 	if len(b.paid) > 0 {
 		return
@@ -269,7 +269,7 @@ func (s *service) answer(r *http.Request) *payReply {
 			reference := "never-paid"
 			if len(b.paid) > 0 {
 				reference = b.paid[0].reference
-				if wrong.pending { // it may have been the last time that somebody asks
+				if wrong.pending { // it may have been the last query
 					b.paid[0].found, s.w.history.Service.Payments[b.paid[0].index].Misread = false, true
 				}
 			}

@@ -38,7 +38,7 @@ func nonZero(n int) int {
 	return n
 }
 
-// least looks for a small n at which the failure is still there, from high,
+// least searches a small n at which the failure is still there, from high,
 // which is known to fail, towards low. Failing is not monotonic: it is the least
 // of those tried, by ever smaller steps down.
 func least(high, low int, fails func(int) bool) int {

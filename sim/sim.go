@@ -59,12 +59,12 @@ type world struct {
 	resting    int                 // clients that were refused for good
 	demanded   bool                // all were
 	planned    bool                // the plan of planOnce is made, or under way
-	asked      int                 // operations of clients
+	operations int                 // operations of clients
 	befallen   int                 // faults
 	rushed     int                 // names of users who came in a rush, tried
 	thinking   time.Duration       // of a client between two things
 	latest     time.Duration       // when the last of the operators' messages lands
-	latestPay  time.Duration       // when the last settlement is asked for, waited for, or arrives, at most
+	latestPay  time.Duration       // when the last settlement is requested, waited for, or arrives, at most
 	heldUp     time.Duration       // of the message that is about to be sent
 	latestList time.Duration       // and of those about lists, by whomever
 	waiting    []func()            // until settled

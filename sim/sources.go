@@ -55,7 +55,7 @@ func (t *sources) declare(s *spec.Sale) {
 	}
 }
 
-// change has the file read other tables, or ask for something else.
+// change has the file read other tables, or other columns.
 func (t *sources) change() {
 	switch t.IntN(4) {
 	case 0:

@@ -42,7 +42,7 @@ func newStore(w *world) *store {
 	return s
 }
 
-// Append is ledger.Logs's. One that has won may be told that the slot is taken,
+// Append is ledger.Logs's. One that has won may return that the slot is taken,
 // as by a client library that sent it twice.
 func (s *store) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
 	if s.down {
@@ -77,7 +77,7 @@ func (s *store) freeze(d time.Duration) {
 	s.w.after(d, func() { s.frozen = false })
 }
 
-// How often an append that won is told that it did not, and how often a read
+// How often an append that won returns that it did not, and how often a read
 // lags.
 const (
 	ownTaken = 0.01

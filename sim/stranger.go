@@ -20,7 +20,7 @@ func (f *fleet) drawStranger(r random) {
 }
 
 // isolate has one process reach none of the others for a while, nor be reached by them, in some
-// worlds though it hears them or they hear it, while all reach the lock nodes and the store. The
+// worlds though it receives their messages or they receive its, while all reach the lock nodes and the store. The
 // others are most, and none of them ends: what it owned is theirs after check.IsolatedAfter.
 func (k *work) isolate(then func()) {
 	w := k.w
@@ -39,7 +39,7 @@ func (k *work) isolate(then func()) {
 	w.net.hears = r.chance(0.25)
 	w.net.isHeard = !w.net.hears && r.chance(0.25)
 	k.asking = true
-	k.ask()
+	k.claimNext()
 	ended := w.history.Isolated(w.now, w.scenario.ttl, e.run)
 	on := func() {
 		w.after(r.between(0, 3*time.Second), func() {

@@ -25,7 +25,7 @@ type payEvent struct {
 }
 
 // send sends a webhook in one of the ways in which services do: in time, late, several times,
-// or never. Webhooks are delivered in any order, each to any process, until one says that it is
+// or never. Webhooks are delivered in any order, each to any process, until one answers that it is
 // carried out.
 func (s *service) send(x payEvent) {
 	if !s.hooked {
@@ -151,7 +151,7 @@ func (s *service) forge(b *bill) {
 	s.post(header, text, func(outcome api.Outcome, _ bool) { s.w.hit("webhook answered: " + string(outcome)) })
 }
 
-// takeWebhook is what a process does with a webhook, as package httpd does. carriedOut says that
+// takeWebhook is what a process does with a webhook, as package httpd does. carriedOut reports that
 // it answers with success: the message is not sent again.
 func (e *server) takeWebhook(header http.Header, text string, answered func(outcome api.Outcome, carriedOut bool)) {
 	if !e.alive {

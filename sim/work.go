@@ -20,7 +20,7 @@ type work struct {
 	in     map[*server]int  // the life in which one was ready, and has got requests since
 	out    map[*server]bool // get no more: they are about to end
 	asking bool
-	asked  int
+	claims int
 }
 
 // fleet is how many processes a world has, and which.
@@ -59,7 +59,7 @@ func (w *world) newWork(r random) *work {
 }
 
 // begin does the work, once all processes can answer for all shards, and then goes on. With
-// a process of which nobody can tell when it has leases there is none.
+// a process whose leases are unknown there is none.
 func (k *work) begin(then func()) {
 	for _, e := range k.w.executors {
 		if e.alive && e.suspended && e.setBack {
@@ -70,7 +70,7 @@ func (k *work) begin(then func()) {
 	k.await(func() {
 		k.w.history.Steady(k.w.now)
 		k.asking = true
-		k.ask()
+		k.claimNext()
 		k.next(func() {
 			k.asking = false
 			k.w.history.Unsteady(k.w.now)
@@ -98,8 +98,8 @@ func (k *work) ready() bool {
 // until goes on when something is so, looking for it for some time.
 func (k *work) until(what string, within time.Duration, so func() bool, then func()) {
 	w, end := k.w, k.w.now+within
-	var look func()
-	look = func() {
+	var poll func()
+	poll = func() {
 		switch {
 		case so():
 			then()
@@ -107,10 +107,10 @@ func (k *work) until(what string, within time.Duration, so func() bool, then fun
 			w.history.Stuck(fmt.Sprintf("%v after the faults it is not so that %s, for %v", w.now-w.Until, what, within))
 			then()
 		default:
-			w.after(50*time.Millisecond, look)
+			w.after(50*time.Millisecond, poll)
 		}
 	}
-	look()
+	poll()
 }
 
 // next does what is left of the work.
@@ -216,15 +216,15 @@ func (k *work) kill(e *server, then func()) {
 	k.until(e.name+" is back", time.Minute, func() bool { return e.alive && e.life != life }, then)
 }
 
-// struck says that shards may be without an owner for a ttl and a second.
+// struck records that shards may be without an owner for a ttl and a second.
 func (w *world) struck() { w.history.Struck(w.now, w.now+w.scenario.ttl+time.Second) }
 
-// ask has one after the other claim a unit, at any process.
-func (k *work) ask() {
+// claimNext has one after the other claim a unit, at any process.
+func (k *work) claimNext() {
 	if !k.asking {
 		return
 	}
-	k.w.after(k.spread(2*time.Millisecond, 200*time.Millisecond), k.ask)
+	k.w.after(k.spread(2*time.Millisecond, 200*time.Millisecond), k.claimNext)
 	var there []*server
 	for _, e := range k.w.executors {
 		if e.alive && !e.paused && e.s.Ready(e.now()) == nil {
@@ -237,8 +237,8 @@ func (k *work) ask() {
 	if len(there) == 0 {
 		return
 	}
-	k.asked++
-	c := k.w.clients[k.asked%len(k.w.clients)]
-	x := want{user: fmt.Sprintf("work-%d", k.asked), key: "key", quantity: 1}
-	c.askOf(there[k.IntN(len(there))], x, func(executor.Answer, bool) {})
+	k.claims++
+	c := k.w.clients[k.claims%len(k.w.clients)]
+	x := want{user: fmt.Sprintf("work-%d", k.claims), key: "key", quantity: 1}
+	c.sendTo(there[k.IntN(len(there))], x, func(executor.Answer, bool) {})
 }

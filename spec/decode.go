@@ -222,14 +222,14 @@ func (d *decoder) entries(v value, example string) []entry {
 		return nil
 	}
 	var all []entry
-	met := map[string]bool{}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		key, at := v.node.Content[i], v.node.Content[i+1]
 		name := target(key).Value
-		if isMerge(key) || target(key).Kind != yaml.ScalarNode || met[name] || d.tagged[at] || d.tagged[target(at)] {
+		if isMerge(key) || target(key).Kind != yaml.ScalarNode || seen[name] || d.tagged[at] || d.tagged[target(at)] {
 			continue // reported by lint
 		}
-		met[name] = true
+		seen[name] = true
 		all = append(all, entry{value{join(v.path, name), name, at, target(at)}, key})
 	}
 	return all

@@ -92,7 +92,7 @@ func (d *decoder) prose(v value, o *option) (any, bool) {
 	return d.placed(v, text, ok, "text", quoted(o.example))
 }
 
-// expression decodes an expression in CEL, and records its place. It may look like a value that
+// expression decodes an expression in CEL, and records its place. It may be written like a value that
 // is no text, such as true.
 func (d *decoder) expression(v value, o *option) (any, bool) {
 	return d.placed(v, v.node.Value, d.scalar(v, "an expression in CEL", fmt.Sprintf("Write an expression, such as %s: %s.", v.key, quoted(o.example))),

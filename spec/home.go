@@ -77,7 +77,7 @@ func (s Sale) Locks() (Home, error) {
 // known returns an error for a home without kind or place.
 func (h Home) known(what string) error {
 	if h.Kind == "" || h.Place == "" {
-		return fmt.Errorf("its declaration does not say where %s kept in a way that this program knows: use a newer one", what)
+		return fmt.Errorf("its declaration does not state where %s kept in a way that this program knows: use a newer one", what)
 	}
 	return nil
 }

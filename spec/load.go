@@ -151,7 +151,7 @@ func (l *loader) stream(name, dir string, r io.Reader) {
 }
 
 func (l *loader) documents(src *source) {
-	told, some := 0, false // number of problems of this file; whether it has any document
+	reported, some := 0, false // number of problems of this file; whether it has any document
 	defer func() {
 		if !some {
 			l.fail(src.problem(1, 1, "the file has no document",
@@ -159,7 +159,7 @@ func (l *loader) documents(src *source) {
 		}
 	}()
 	for _, doc := range src.documents() {
-		if told > maxProblems {
+		if reported > maxProblems {
 			return
 		}
 		d := decoder{src: src}
@@ -178,7 +178,7 @@ func (l *loader) documents(src *source) {
 		}
 		problems := d.finish()
 		for _, p := range problems {
-			if told++; told > maxProblems {
+			if reported++; reported > maxProblems {
 				l.fail(&Problem{File: p.File, Line: p.Line, Column: p.Column, Source: p.Source,
 					Message: fmt.Sprintf("there are more than %d problems", maxProblems), Remedy: "Correct those above first."})
 				break

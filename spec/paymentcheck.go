@@ -111,7 +111,7 @@ func checkCheckURL(text string) *fault {
 		}
 	}
 	if !slices.Contains(found, "{claim}") {
-		return &fault{"does not say about which claim it asks", write}
+		return &fault{"does not name the claim to query", write}
 	}
 	return nil
 }

@@ -113,11 +113,11 @@ func TestPlaceOfAnExpression(t *testing.T) {
 func TestChecksThatCannotBeStored(t *testing.T) {
 	good := PaymentCheck{URL: "https://a/{claim}", Interval: Duration(time.Second), Timeout: Duration(time.Second), Success: "true"}
 	for want, change := range map[string]func(*PaymentCheck){
-		"interval of 0s":            func(c *PaymentCheck) { c.Interval = 0 },
-		"timeout of 1ns":            func(c *PaymentCheck) { c.Timeout = 1 },
-		`"https://a/" does not say`: func(c *PaymentCheck) { c.URL = "https://a/" },
-		"check.success is missing":  func(c *PaymentCheck) { c.Success = "" },
-		"check.url is missing":      func(c *PaymentCheck) { c.URL = "" },
+		"interval of 0s":                       func(c *PaymentCheck) { c.Interval = 0 },
+		"timeout of 1ns":                       func(c *PaymentCheck) { c.Timeout = 1 },
+		`"https://a/" does not name the claim`: func(c *PaymentCheck) { c.URL = "https://a/" },
+		"check.success is missing":             func(c *PaymentCheck) { c.Success = "" },
+		"check.url is missing":                 func(c *PaymentCheck) { c.URL = "" },
 	} {
 		check := good
 		change(&check)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Rule is a CEL condition of a claim. Package rules defines what it may read and what buyers
-// are told.
+// Rule is a CEL condition of a claim. Package rules defines what it may read and which
+// message buyers receive.
 type Rule struct {
 	Name string `yaml:"name" json:"name" form:"name" example:"members" doc:"Unique DNS label."`
 	// Require is the expression that must be true.

@@ -81,7 +81,7 @@ func (s *source) syntaxProblem(doc document, err error) *Problem {
 	return p
 }
 
-// oddSpaces matches a space of another kind that looks like the one that YAML requires: in the
+// oddSpaces matches a space of another kind in a place where YAML requires an ordinary one: in the
 // indentation, after a colon or after a dash.
 var oddSpaces = regexp.MustCompile("(?m)(?:^|:|^ *-) *([\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000])")
 

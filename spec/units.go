@@ -31,7 +31,7 @@ type Units struct {
 	Secret bool `yaml:"-" json:"secret,omitempty"`
 	Public bool `yaml:"public,omitempty" json:"-" oneof:"key" with:"file" add:"public: true, if the units are not secret" doc:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
 	// Choose reports that buyers may choose units by name; not with Secret.
-	Choose bool `yaml:"choose,omitempty" json:"choose,omitempty" with:"range file" doc:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
+	Choose bool `yaml:"choose,omitempty" json:"choose,omitempty" with:"range file" doc:"Buyers may choose units by name, or request adjacent ones. Needs range or public: true."`
 	// RedPacket is set in a document only: Sale.RedPacket replaces Units.
 	RedPacket *RedPacket `yaml:"redPacket,omitempty" json:"-" oneof:"kind" doc:"Needs engine redis. Units are packets of money; the stock is their number."`
 }

@@ -41,7 +41,7 @@ func (s Sale) YAML() ([]byte, error) {
 	if len(missing) == 0 {
 		return b.Bytes(), nil
 	}
-	return append(fmt.Appendf(nil, "# The ledger does not say where files are: put yours in place of %s.\n", strings.Join(missing, ", ")), b.Bytes()...), nil
+	return append(fmt.Appendf(nil, "# The ledger does not have the paths of files: put yours in place of %s.\n", strings.Join(missing, ", ")), b.Bytes()...), nil
 }
 
 // node returns the mapping of a struct. It omits defaults.

@@ -65,7 +65,7 @@ func TestYAMLIsReadAsTheSame(t *testing.T) {
 	}
 }
 
-// A declaration without its files has names in their place, and says so.
+// A declaration without its files has names in their place, and a comment on them.
 func TestYAMLWithoutFiles(t *testing.T) {
 	missing := map[string]bool{}
 	for _, sale := range goodSales(t) {
@@ -81,7 +81,7 @@ func TestYAMLWithoutFiles(t *testing.T) {
 		for _, name := range []string{"USERS.csv", "EXPORTS/*.ndjson", "UNITS.csv", "UNITS.key", "DRAW.key"} {
 			if in := strings.Contains(string(text), ": "+name) || strings.Contains(string(text), "- "+name); in {
 				missing[name] = true
-				if !strings.HasPrefix(head, "# The ledger does not say where files are") || !strings.Contains(head, name) {
+				if !strings.HasPrefix(head, "# The ledger does not have the paths of files") || !strings.Contains(head, name) {
 					t.Errorf("%s: the document begins with %s and has %s", sale.File, head, name)
 				}
 			}

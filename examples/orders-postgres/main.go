@@ -2,13 +2,13 @@
 //
 //	DATABASE_URL=postgres://shop@127.0.0.1/shop orders -sale prints -f sale.yaml
 //
-// It starts 'salectl export --follow' and writes what that tells. The feed tells each event at
+// It starts 'salectl export --follow' and writes its output. The feed delivers each event at
 // least once; the table has each exactly once, because the position up to which it has the feed
 // is written in the same transaction as the orders.
 //
 // Whatever goes wrong, it ends with an error and is to be started again, as systemd or Kubernetes
 // do: it goes on at the position that the database has. So it, salectl and PostgreSQL may be
-// killed at any moment, also where nobody heard whether a transaction was committed.
+// killed at any moment, also while the outcome of a transaction is unknown.
 package main
 
 import (
@@ -74,7 +74,7 @@ func main() {
 	stop()
 }
 
-// keep writes the feed to the database until the sale is destroyed and all of it is told.
+// keep writes the feed to the database until the sale is destroyed and all of it is written.
 func keep(ctx context.Context, sale, file string) error {
 	db, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
@@ -111,9 +111,9 @@ func keep(ctx context.Context, sale, file string) error {
 			log.Printf("the feed of %s has ended, and the table has all of it. For the next run of the sale, "+again, sale, sale)
 			return nil
 		case err != nil && position == "":
-			return fmt.Errorf("salectl has told no more (%w)", err)
+			return fmt.Errorf("salectl has ended (%w)", err)
 		case err != nil:
-			return fmt.Errorf("salectl has told no more (%w). If it says that the position is not of this ledger, the ledger is another one, "+
+			return fmt.Errorf("salectl has ended (%w). If it reports that the position is not of this ledger, the ledger is another one, "+
 				"or was restored from a copy. To begin at its beginning, "+again, err, sale)
 		case !strings.HasPrefix(e.Source, "/v1/sales/"+sale+"/"):
 			return fmt.Errorf("%s is not the file of the sale %s: it has %s", file, sale, e.Source)

@@ -112,7 +112,7 @@ public class RestoreRow {
     return slots;
   }
 
-  /** Says whether a delete hides cells of the row. Who was killed before may have put some back already. */
+  /** Reports whether a delete hides cells of the row. A killed run may have restored some already. */
   static boolean hasMarker(Table table, byte[] row) throws Exception {
     Scan scan = new Scan().withStartRow(row).withStopRow(row, true).addFamily(FAMILY).setBatch(1000).setRaw(true).readAllVersions();
     try (ResultScanner scanner = table.getScanner(scan)) {

@@ -3,7 +3,7 @@
 
     client.py http://127.0.0.1:8080 movie-tickets --claims 1000
 
-docs/stream.md says what goes over the wire. Four things are in this file: the part of
+docs/stream.md describes the wire format. Four things are in this file: the part of
 HTTP/2 that one long request needs, the messages, a stream with its many
 requests under way, and a buyer that sends each claim until a server has decided on it.
 """
@@ -35,7 +35,7 @@ class Gone(Exception):
 
 
 class Refused(Exception):
-    """The server opens no stream; its problem document says why."""
+    """The server opens no stream; its problem document has the reason."""
 
 
 class Connection:
@@ -258,7 +258,7 @@ def numbers(packed):
 
 
 class Stream:
-    """Many requests under way on one connection; each reply goes to whoever asked."""
+    """Many requests under way on one connection; each reply goes to its request."""
 
     def __init__(self, base, sale, token, reply, gone):
         self.reply, self.gone = reply, gone

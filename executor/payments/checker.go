@@ -37,7 +37,7 @@ type Checker struct {
 // NewChecker returns a Checker. It does nothing until Run is called.
 func NewChecker(sale Sale, env Lookup, logger *slog.Logger) *Checker {
 	return &Checker{
-		sale: sale, clock: clock.System(), client: newClient(), attempts: make(chan *Attempt, maxAsks),
+		sale: sale, clock: clock.System(), client: newClient(), attempts: make(chan *Attempt, maxAttempts),
 		machine: NewMachine(sale, env, logger, rand.Float64),
 	}
 }
@@ -94,10 +94,10 @@ func (c *Checker) next(ctx context.Context, made *Attempt) time.Duration {
 
 // attempt queries the service, and settles the claim if the response decides it.
 func (c *Checker) attempt(ctx context.Context, a *Attempt) {
-	if a.Asks() {
+	if a.NeedsQuery() {
 		began := c.clock().Mono
-		asking, cancel := context.WithTimeout(ctx, a.Timeout())
-		r, err := a.Request(asking)
+		querying, cancel := context.WithTimeout(ctx, a.Timeout())
+		r, err := a.Request(querying)
 		var response *http.Response
 		if err == nil {
 			response, err = c.client.Do(r)

@@ -337,23 +337,23 @@ func TestServiceHangsAndBuyersDoNot(t *testing.T) {
 		}
 	})
 	p := s.serve()
-	for i := range 3 * maxAsks {
+	for i := range 3 * maxAttempts {
 		p.claim(fmt.Sprint("user-", i))
 	}
 	wait.Until(t, "as many requests hang as may", func() bool {
 		s.service.mu.Lock()
 		defer s.service.mu.Unlock()
-		return s.service.under == maxAsks
+		return s.service.under == maxAttempts
 	})
 	for i := range 10 {
 		p.claim(fmt.Sprint("late-", i))
 	}
 	close(over)
-	for i := range 3 * maxAsks {
+	for i := range 3 * maxAttempts {
 		p.become(fmt.Sprint("user-", i), api.Sold)
 	}
-	if s.service.most != maxAsks {
-		t.Errorf("%d requests at a time, want %d", s.service.most, maxAsks)
+	if s.service.most != maxAttempts {
+		t.Errorf("%d requests at a time, want %d", s.service.most, maxAttempts)
 	}
 }
 

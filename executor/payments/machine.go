@@ -33,9 +33,9 @@ type Machine struct {
 	health      api.PaymentCheck // without Watched
 }
 
-// maxAsks limits the attempts under way of one sale. It allows 640 claims a second if the service
+// maxAttempts limits the attempts under way of one sale. It allows 640 claims a second if the service
 // takes 100 ms, and bounds the connections of a service that hangs.
-const maxAsks = 64
+const maxAttempts = 64
 
 // Intervals of reading new holds with a declared check, and without one.
 const (
@@ -52,7 +52,7 @@ const (
 // Attempt is one turn of a watch. It queries the service, unless the verdict is known already, and
 // settles the claim if the verdict decides it.
 //
-//	if Asks: send Request, wait for Timeout at most, and call Replied and Observe
+//	if NeedsQuery: send Request, wait for Timeout at most, and call Replied and Observe
 //	if Settlement returns one: settle the claim and call Settled
 //	in any case: call Machine.Took
 type Attempt struct {
@@ -85,7 +85,7 @@ func (m *Machine) Step(now clock.Now) []*Attempt {
 // Wake returns the monotonic time of the next call of Step, unless an attempt ends before.
 func (m *Machine) Wake() time.Duration {
 	wake := m.nextRead
-	if next := m.schedule.wake(); next != 0 && m.check != nil && m.under < maxAsks {
+	if next := m.schedule.wake(); next != 0 && m.check != nil && m.under < maxAttempts {
 		wake = min(wake, next)
 	}
 	return wake
@@ -100,7 +100,7 @@ func (m *Machine) read(now clock.Now) {
 		return
 	}
 	m.nextRead = now.Mono + readEvery
-	holds, anew, more := m.sale.NewHolds(&m.seen, now.Wall.Add(-askedAfter))
+	holds, anew, more := m.sale.NewHolds(&m.seen, now.Wall.Add(-queriedAfter))
 	if anew {
 		seen := m.seen
 		m.reset()
@@ -153,9 +153,9 @@ func (m *Machine) reset() {
 	m.schedule.turns = [ranks]turns{}
 }
 
-// start returns attempts for the watches that are due, up to maxAsks under way.
+// start returns attempts for the watches that are due, up to maxAttempts under way.
 func (m *Machine) start(now clock.Now) (all []*Attempt) {
-	for m.check != nil && m.under < maxAsks {
+	for m.check != nil && m.under < maxAttempts {
 		w, r := m.schedule.take(now.Mono)
 		if w == nil {
 			break
@@ -187,8 +187,8 @@ func (m *Machine) start(now clock.Now) (all []*Attempt) {
 	return all
 }
 
-// Asks reports whether the service must be queried: its verdict is not known yet.
-func (a *Attempt) Asks() bool { return a.verdict.How == "" }
+// NeedsQuery reports whether the service must be queried: its verdict is not known yet.
+func (a *Attempt) NeedsQuery() bool { return a.verdict.How == "" }
 
 // Timeout returns the timeout of the request.
 func (a *Attempt) Timeout() time.Duration { return time.Duration(a.check.Timeout) }

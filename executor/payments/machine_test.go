@@ -24,12 +24,12 @@ func TestAttemptsOfAnEarlierEra(t *testing.T) {
 	m, sale := newTestMachine()
 	for era := range time.Duration(2) {
 		sale.away = false
-		for i := range maxAsks {
+		for i := range maxAttempts {
 			sale.holds = append(sale.holds, held(i, time.Hour, time.Hour))
 		}
 		made := m.Step(at(era * time.Minute))
-		if len(made) != maxAsks {
-			t.Fatalf("era %d: %d attempts are made, want %d", era, len(made), maxAsks)
+		if len(made) != maxAttempts {
+			t.Fatalf("era %d: %d attempts are made, want %d", era, len(made), maxAttempts)
 		}
 		sale.away = true
 		m.Step(at(era*time.Minute + 2*time.Second))
@@ -46,7 +46,7 @@ func TestWatchedUntilSettled(t *testing.T) {
 	sale.holds = []executor.Hold{held(1, time.Hour, time.Hour)}
 	for i, outcome := range []api.Outcome{api.Unknown, api.Overloaded, api.NoQuorum, api.Sold} {
 		made := m.Step(at(time.Duration(i) * time.Minute))
-		if len(made) != 1 || made[0].Asks() != (i == 0) {
+		if len(made) != 1 || made[0].NeedsQuery() != (i == 0) {
 			t.Fatalf("before the outcome %s: %d attempts are made", outcome, len(made))
 		}
 		made[0].verdict = Event{How: api.Confirm}

@@ -48,7 +48,7 @@ func (c *Checker) Collectors() []prometheus.Collector {
 		return prometheus.NewGaugeFunc(opts, func() float64 { return read(c.watched()) })
 	}
 	return append(c.machine.Collectors(),
-		gauge("salectl_payment_watched", "Claims about which the payment service is asked.",
+		gauge("salectl_payment_watched", "Claims about which the payment service is queried.",
 			func(n int, _ time.Duration) float64 { return float64(n) }),
 		gauge("salectl_payment_oldest_unanswered_seconds", "Longest time without an answer of the payment service about one of them.",
 			func(_ int, oldest time.Duration) float64 { return oldest.Seconds() }),

@@ -8,7 +8,7 @@
 //     (schedule.go).
 //  2. When a watch is due, the machine reads in the ledger whether the claim is still unpaid
 //     (Books.Unpaid). If it is not, the watch ends.
-//  3. One of up to maxAsks goroutines queries the service about the claim (ask.go). The answer
+//  3. One of up to maxAttempts goroutines queries the service about the claim (query.go). The answer
 //     is success, failure, or neither.
 //  4. Success confirms the claim with its payment, failure cancels it (terms.go). A settlement
 //     without an answer is repeated until it has one. After neither, or no answer, the watch

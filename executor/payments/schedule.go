@@ -23,7 +23,7 @@ type schedule struct {
 type rank int
 
 const (
-	lastLook   rank = iota // between deadline and release
+	lastQuery  rank = iota // between deadline and release
 	regular                // an interval after the previous query
 	afterwards             // the claim is expired or cancelled, and a payment must be refunded
 	ranks
@@ -35,8 +35,8 @@ type watch struct {
 	release  time.Duration
 	answered time.Duration // time of the service's last answer about it, or of the start of the watch
 	failures int           // failed attempts in a row, to query the service or to settle
-	asking   bool          // an attempt is under way
-	over     bool          // the last look is done; the hold may still be extended
+	inFlight bool          // an attempt is under way
+	over     bool          // the last query before the release is done; the hold may still be extended
 	verdict  Event         // not in the ledger yet
 	numbers  [ranks]int    // by rank: number of the valid turn; others are void
 }
@@ -73,8 +73,8 @@ const (
 	leastPause   = 200 * time.Millisecond
 )
 
-// askedAfter is how long after its release the service is queried about a claim whose payment is unknown.
-const askedAfter = 10 * time.Minute
+// queriedAfter is how long after its release the service is queried about a claim whose payment is unknown.
+const queriedAfter = 10 * time.Minute
 
 func newSchedule(jitter func() float64) *schedule {
 	return &schedule{jitter: jitter, watches: make(map[executor.ClaimID]*watch)}
@@ -101,7 +101,7 @@ func (s *schedule) add(now clock.Now, h executor.Hold, found bool) {
 	s.next(regular, w, now.Mono+s.part(within))
 }
 
-// hold updates the deadline of a hold and schedules its last look.
+// hold updates the deadline of a hold and schedules the last query before its release.
 func (s *schedule) hold(now clock.Now, w *watch, h executor.Hold) {
 	deadline, release := now.Mono+h.HeldUntil.Sub(now.Wall), now.Mono+h.Release.Sub(now.Wall)
 	// The clock that converts the ledger's times may be corrected slightly.
@@ -109,7 +109,7 @@ func (s *schedule) hold(now clock.Now, w *watch, h executor.Hold) {
 		return
 	}
 	w.release, w.over = release, false
-	s.next(lastLook, w, min(deadline+s.part((release-deadline)/2), release-s.timeout-beforeEnd))
+	s.next(lastQuery, w, min(deadline+s.part((release-deadline)/2), release-s.timeout-beforeEnd))
 }
 
 // cancelled records that a hold was cancelled, and reports whether its turn continues. Its payment
@@ -121,7 +121,7 @@ func (s *schedule) cancelled(now clock.Now, w *watch, r rank, release time.Time)
 	if r == afterwards || w.verdict.How != "" {
 		return true
 	}
-	w.asking, w.over = false, true
+	w.inFlight, w.over = false, true
 	s.next(afterwards, w, now.Mono)
 	return false
 }
@@ -137,11 +137,11 @@ func (s *schedule) take(now time.Duration) (*watch, rank) {
 	for r := range ranks {
 		for s.tidy(r); len(s.turns[r]) > 0 && s.turns[r][0].at <= now; s.tidy(r) {
 			w := heap.Pop(&s.turns[r]).(turn).watch
-			if w.asking {
+			if w.inFlight {
 				s.next(r, w, now+leastPause)
 				continue
 			}
-			w.asking = true
+			w.inFlight = true
 			w.numbers[regular]++
 			return w, r
 		}
@@ -153,7 +153,7 @@ func (s *schedule) take(now time.Duration) (*watch, rank) {
 func (s *schedule) tidy(r rank) {
 	for t := &s.turns[r]; len(*t) > 0; heap.Pop(t) {
 		first := (*t)[0]
-		if s.watches[first.watch.id] == first.watch && first.number == first.watch.numbers[r] && !(r == lastLook && first.watch.over) {
+		if s.watches[first.watch.id] == first.watch && first.number == first.watch.numbers[r] && !(r == lastQuery && first.watch.over) {
 			return
 		}
 	}
@@ -173,11 +173,11 @@ func (s *schedule) wake() time.Duration {
 // pending records an answer that settles nothing. expired reports that at the start of the turn the
 // claim had expired or its release had passed.
 func (s *schedule) pending(now time.Duration, w *watch, r rank, expired bool) {
-	w.asking, w.failures, w.answered = false, 0, now
+	w.inFlight, w.failures, w.answered = false, 0, now
 	switch {
 	case expired:
 		s.remove(w)
-	case r == lastLook || w.over:
+	case r == lastQuery || w.over:
 		s.end(now, w)
 	default:
 		s.next(regular, w, now+s.interval-s.interval/10+s.part(s.interval/5))
@@ -186,7 +186,7 @@ func (s *schedule) pending(now time.Duration, w *watch, r rank, expired bool) {
 
 // failed records that the service has not answered, or that the ledger has not recorded a settlement.
 func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
-	w.asking = false
+	w.inFlight = false
 	w.failures++
 	pause := s.interval
 	for i := 1; i < w.failures && pause < longestPause; i++ {
@@ -197,7 +197,7 @@ func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 	switch left := w.release - now; {
 	case w.verdict.How != "": // the ledger is queried, which soon has its answers
 		pause = min(pause, time.Second<<min(w.failures, 4))
-	case expired && left < -askedAfter:
+	case expired && left < -queriedAfter:
 		s.remove(w)
 		return
 	case expired || w.over:
@@ -211,7 +211,7 @@ func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 // end records that no further query comes before the release. The service is queried once more after
 // it: a payment that it accepts so late buys nothing, or another unit, and must be in the ledger.
 func (s *schedule) end(now time.Duration, w *watch) {
-	w.asking, w.over, w.answered = false, true, max(w.release, now)
+	w.inFlight, w.over, w.answered = false, true, max(w.release, now)
 	pause := min(s.interval, firstWithin)
 	s.next(afterwards, w, max(w.release, now)+pause+s.part(pause))
 }

@@ -118,7 +118,7 @@ func TestLastLook(t *testing.T) {
 	} {
 		s := newTestSchedule(c.jitter)
 		s.add(at(0), held(1, c.deadline, c.release), false)
-		if got := s.turns[lastLook][0].at - time.Hour; got != c.want {
+		if got := s.turns[lastQuery][0].at - time.Hour; got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestLastLook(t *testing.T) {
 	}
 	for i := range 5 { // all are due in both ways
 		w, last := s.take(at(20 * time.Second).Mono)
-		if w == nil || last != lastLook || w.id.Index != 4-i {
+		if w == nil || last != lastQuery || w.id.Index != 4-i {
 			t.Fatalf("turn %d: %+v, %v", i, w, last)
 		}
 	}
@@ -149,10 +149,10 @@ func TestAfterTheLastLook(t *testing.T) {
 	}
 	s.pending(at(10*time.Second).Mono, w, regular, false)
 	w, last := s.take(at(11 * time.Second).Mono)
-	if last != lastLook {
+	if last != lastQuery {
 		t.Fatal("the last look is left out")
 	}
-	s.pending(at(11*time.Second).Mono, w, lastLook, false)
+	s.pending(at(11*time.Second).Mono, w, lastQuery, false)
 	if got := due(s); got != 21*time.Second || !w.over {
 		t.Errorf("next in %v, %+v", got, w)
 	}
@@ -169,7 +169,7 @@ func TestAfterTheLastLook(t *testing.T) {
 		t.Error("an extended hold is not asked about any more")
 	}
 	s.pending(at(21*time.Second).Mono, w, afterwards, false)
-	if w, last := s.take(at(61 * time.Second).Mono); w == nil || last != lastLook {
+	if w, last := s.take(at(61 * time.Second).Mono); w == nil || last != lastQuery {
 		t.Errorf("the last look after the extension: %+v, %v", w, last)
 	}
 	s.remove(w)
@@ -229,7 +229,7 @@ func TestAfterTheRelease(t *testing.T) {
 	if w, r := s.take(at(time.Minute).Mono); w == nil || r != afterwards {
 		t.Fatalf("again: %+v, %v", w, r)
 	}
-	s.failed(at(askedAfter).Mono, w, true)
+	s.failed(at(queriedAfter).Mono, w, true)
 	if s.watches[h.ID] != nil {
 		t.Error("it is asked about for ever")
 	}

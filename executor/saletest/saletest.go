@@ -172,8 +172,8 @@ func Audited(t testing.TB, logs ledger.Logs, name string) *audit.Report {
 	return a
 }
 
-// Replan appends the sale's next generation, which changes what change says of a
-// copy of the newest: its settings, and of each shard the units.
+// Replan appends the sale's next generation, a copy of the newest that change
+// has edited: its settings, and of each shard the units.
 func Replan(t testing.TB, logs ledger.Logs, name string, change func(p *pb.Planned)) {
 	t.Helper()
 	newest := LoadSale(t, logs, name).Newest()
@@ -228,8 +228,8 @@ func Lease(t testing.TB, now clock.Now) quorum.Validity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := g.Acquire(now, "key").Calls[0]
-	g.Reply(now, quorum.Reply{Seq: ask.Seq, Ballot: quorum.BallotReply{
+	call := g.Acquire(now, "key").Calls[0]
+	g.Reply(now, quorum.Reply{Seq: call.Seq, Ballot: quorum.BallotReply{
 		Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: now.Wall,
 	}})
 	return g.Validity("key")

@@ -11,15 +11,15 @@ import (
 
 // collector is a Refuse that reads on until there are most problems.
 type collector struct {
-	most int
-	told []string
+	most  int
+	texts []string
 }
 
 var errEnough = errors.New("enough")
 
 func (c *collector) refuse(line, column int, remedy, message string, args ...any) error {
-	c.told = append(c.told, fmt.Sprintf("%d:%d: %s. %s", line, column, fmt.Sprintf(message, args...), remedy))
-	if len(c.told) == c.most {
+	c.texts = append(c.texts, fmt.Sprintf("%d:%d: %s. %s", line, column, fmt.Sprintf(message, args...), remedy))
+	if len(c.texts) == c.most {
 		return errEnough
 	}
 	return nil
@@ -48,12 +48,12 @@ func TestReader(t *testing.T) {
 	if _, err := r.Record(); err != io.EOF {
 		t.Errorf("at the end: %v", err)
 	}
-	if want := "4:1: this is no CSV: wrong number of fields. Give each line as many cells as the header has."; len(c.told) != 1 || c.told[0] != want {
-		t.Errorf("told: %q", c.told)
+	if want := "4:1: this is no CSV: wrong number of fields. Give each line as many cells as the header has."; len(c.texts) != 1 || c.texts[0] != want {
+		t.Errorf("reported: %q", c.texts)
 	}
 }
 
-// The first line says how cells are separated; what stands in quotes there does not.
+// The first line determines how cells are separated; what stands in quotes there does not.
 func TestSeparators(t *testing.T) {
 	for text, want := range map[string][]string{
 		"id,level\na;b,c\td\n":              {"id|level", "a;b|c\td"},
@@ -67,15 +67,15 @@ func TestSeparators(t *testing.T) {
 		c := &collector{}
 		r, err := New(strings.NewReader(text), "", c.refuse)
 		if err != nil {
-			t.Errorf("%q: %v, %q", text, err, c.told)
+			t.Errorf("%q: %v, %q", text, err, c.texts)
 			continue
 		}
 		got := []string{strings.Join(r.Header, "|")}
 		for record, err := r.Record(); err == nil; record, err = r.Record() {
 			got = append(got, strings.Join(record, "|"))
 		}
-		if !slices.Equal(got, want) || len(c.told) > 0 {
-			t.Errorf("%q: got %q, want %q; %q", text, got, want, c.told)
+		if !slices.Equal(got, want) || len(c.texts) > 0 {
+			t.Errorf("%q: got %q, want %q; %q", text, got, want, c.texts)
 		}
 	}
 }
@@ -101,8 +101,8 @@ func TestHeader(t *testing.T) {
 		{"level-XYZ,x\n", "level", true, "1:1: there is no column named level. Write the names of the columns into the first line, level among them, or declare another column."},
 		{"level-XYZ,x\n", "level", false, "1:1: there is no column named level. Is level-XYZ meant? Name it level."},
 	} {
-		told := &collector{}
-		r, err := New(strings.NewReader(c.text), "id among them", told.refuse)
+		all := &collector{}
+		r, err := New(strings.NewReader(c.text), "id among them", all.refuse)
 		if err == nil {
 			r.Hidden = c.hidden
 			_, err = r.Column(c.column)
@@ -111,17 +111,17 @@ func TestHeader(t *testing.T) {
 		} else {
 			err = nil
 		}
-		if err != nil || len(told.told) != 1 || told.told[0] != c.want {
-			t.Errorf("%q: got %q, %v", c.text, told.told, err)
+		if err != nil || len(all.texts) != 1 || all.texts[0] != c.want {
+			t.Errorf("%q: got %q, %v", c.text, all.texts, err)
 		}
 	}
 }
 
-// Who has heard enough gets back their own error.
+// A callback that wants no more problems gets its own error back.
 func TestRefuseEndsReading(t *testing.T) {
 	for _, text := range []string{"", "a\"\n", "id\na\"\n"} {
-		told := &collector{most: 1}
-		r, err := New(strings.NewReader(text), "id among them", told.refuse)
+		all := &collector{most: 1}
+		r, err := New(strings.NewReader(text), "id among them", all.refuse)
 		if err == nil {
 			_, err = r.Record()
 		}
@@ -129,8 +129,8 @@ func TestRefuseEndsReading(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	told := &collector{most: 1}
-	r, err := New(strings.NewReader("a\n"), "id among them", told.refuse)
+	all := &collector{most: 1}
+	r, err := New(strings.NewReader("a\n"), "id among them", all.refuse)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,8 +51,8 @@ func ReadManifest(path string) ([]byte, error) {
 		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
 	}
 	line, rest, ended := strings.Cut(string(text), "\n")
-	says, name, _ := strings.Cut(line, " ")
-	digest, err := hex.DecodeString(says)
+	sum, name, _ := strings.Cut(line, " ")
+	digest, err := hex.DecodeString(sum)
 	if err != nil || len(digest) != 32 || !ended || rest != "" || len(name) < 2 || !strings.ContainsAny(name[:1], " *") || filepath.Base(name[1:]) != filepath.Base(path) {
 		return nil, &ExistsError{ManifestPath(path), "is not a manifest of " + path}
 	}

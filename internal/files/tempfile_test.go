@@ -26,7 +26,7 @@ func names(t *testing.T, folder string) (all []string) {
 }
 
 // A process that dies leaves its temporary file without a lock. The next one removes that,
-// and nothing else: not that of another that lives, nor what only looks like one.
+// and nothing else: not that of another that lives, nor what only has a similar name.
 func TestTemps(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "export[1].ndjson")

@@ -35,7 +35,7 @@ import (
 )
 
 // user is whom the program runs as: a number that no system has for somebody else. Kubernetes'
-// runAsNonRoot wants a number, and the name is what the ledger says of who applied a sale.
+// runAsNonRoot wants a number, and the name is what the ledger records as the user who applied a sale.
 const user = "65532"
 
 func main() {

@@ -32,7 +32,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
-		t.Fatalf("the parent says %q", line)
+		t.Fatalf("the parent writes %q", line)
 	}
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Fatalf("the server does not run: %v", err)
@@ -80,5 +80,5 @@ func TestServersOutliveTheThreadOfTheirCaller(t *testing.T) {
 	wait.Until(t, "the thread to end", func() bool {
 		return exists(fmt.Sprintf("/proc/self/task/%d", thread)) != nil
 	})
-	wantAnswer(t, r, redisQuestion, "+PONG")
+	wantAnswer(t, r, redisRequest, "+PONG")
 }

@@ -154,7 +154,7 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 	// It binds its port before it serves. The answer alone could be another program's.
 	bound := logged("binding to port")
 	serves := func(ctx context.Context, log string) bool {
-		return bound(ctx, log) && strings.HasPrefix(ask(ctx, c.Zookeeper(), nil, zookeeperQuestion), zookeeperAnswer)
+		return bound(ctx, log) && strings.HasPrefix(query(ctx, c.Zookeeper(), nil, zookeeperRequest), zookeeperReply)
 	}
 	part("zk", "128m", serves, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "conf", "zoo.cfg"))
 	part("nn", "256m", logged("NameNode RPC up at"), "org.apache.hadoop.hdfs.server.namenode.NameNode")

@@ -14,8 +14,8 @@ func TestClusterPartFailsAndStartsAgain(t *testing.T) {
 		if err := c.Start(t.Context(), "zk"); err != nil {
 			t.Fatal(err)
 		}
-		if answer := ask(t.Context(), c.Zookeeper(), nil, zookeeperQuestion); !strings.HasPrefix(answer, zookeeperAnswer) {
-			t.Errorf("its ZooKeeper says %q", answer)
+		if answer := query(t.Context(), c.Zookeeper(), nil, zookeeperRequest); !strings.HasPrefix(answer, zookeeperReply) {
+			t.Errorf("the reply of its ZooKeeper is %q", answer)
 		}
 		if err := c.Kill("zk", "rs3"); err == nil || !strings.Contains(err.Error(), "rs2") {
 			t.Errorf("a part that does not exist: %v", err)

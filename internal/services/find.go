@@ -29,7 +29,7 @@ func CacheDir() string {
 // tool is a program that the servers need and how to get it.
 type tool struct {
 	name   string
-	debian []string // packages of Debian or Ubuntu that have it; the first is asked for first
+	debian []string // packages of Debian or Ubuntu that have it; the first is installed first
 	brew   string   // Homebrew's formula
 	find   func() (path string, err error)
 }
@@ -112,7 +112,7 @@ func TypeScript() ([]string, error) {
 // Wrk returns the path of wrk, for tests of clients that know nothing of salectl.
 func Wrk() (string, error) { return wrk.path() }
 
-// Prometheus returns the path of a Prometheus server, for tests of what is asked of metrics.
+// Prometheus returns the path of a Prometheus server, for tests of queries of metrics.
 func Prometheus() (string, error) { return prometheus.path() }
 
 // Promtool returns the path of promtool, which checks metrics, rules and queries.

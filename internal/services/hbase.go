@@ -113,7 +113,7 @@ func standaloneSettings(dir string, zookeeper int) properties {
 		{"hbase.zookeeper.property.minSessionTimeout", "4000"},
 		{"hbase.zookeeper.property.maxSessionTimeout", "120000"},
 		// The master need not wait whether more region servers come, nor the
-		// region server three seconds between two looks for its master: ready in
+		// region server poll for its master only every three seconds: ready in
 		// 5 s instead of 12.
 		{"hbase.master.wait.on.regionservers.maxtostart", "1"},
 		{"hbase.regionserver.msginterval", "500"},

@@ -11,7 +11,7 @@ import (
 
 // Install sees to it that all servers can be started: it installs the programs
 // that are missing with apt-get, where that exists and needs no password, and
-// fetches the jars of HBase. It tells progress what it does. Its error names
+// fetches the jars of HBase. It reports its steps to progress. Its error names
 // everything that is still missing, each wrapped around ErrMissing.
 func Install(ctx context.Context, progress io.Writer) error {
 	if err := supported(); err != nil {

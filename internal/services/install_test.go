@@ -97,7 +97,7 @@ func TestFindJavaPassesOverOthers(t *testing.T) {
 	}
 }
 
-// aptGetScript knows no package before it was told to update its lists, and
+// aptGetScript knows no package before a command to update its lists, and
 // only the second of two then.
 const aptGetScript = `
 echo "$@" >> "$0.calls"
@@ -128,7 +128,7 @@ func TestProvideUpdatesOnceAndTakesWhatThereIs(t *testing.T) {
 		verbs = append(verbs, fields[len(fields)-1])
 	}
 	if got := strings.Join(verbs, " "); got != "first second update first second first" {
-		t.Errorf("apt-get was asked for: %s", got)
+		t.Errorf("apt-get was called with: %s", got)
 	}
 	if err := (&aptGet{progress: io.Discard}).provide(t.Context(), none); !errors.Is(err, ErrMissing) {
 		t.Errorf("without apt-get: %v", err)

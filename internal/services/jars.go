@@ -26,7 +26,7 @@ func haveJars() bool {
 
 // fetchJars fills jarFolder unless it is full. Of several processes one does
 // it, and the others wait for it. The folder appears at once with all that is
-// in it, so one that dies half-way leaves nothing that looks complete.
+// in it, so one that dies half-way leaves nothing that appears complete.
 func fetchJars(ctx context.Context, progress io.Writer) error {
 	if haveJars() {
 		return nil

@@ -34,10 +34,10 @@ type member struct {
 // and of the HBase's ZooKeeper.
 func localMembers(redis [3]int, zookeeper int) []member {
 	return []member{
-		{"redis-1", redisQuestion, redisAnswer, redis[0]},
-		{"redis-2", redisQuestion, redisAnswer, redis[1]},
-		{"redis-3", redisQuestion, redisAnswer, redis[2]},
-		{"hbase", zookeeperQuestion, zookeeperAnswer, zookeeper},
+		{"redis-1", redisRequest, redisReply, redis[0]},
+		{"redis-2", redisRequest, redisReply, redis[1]},
+		{"redis-3", redisRequest, redisReply, redis[2]},
+		{"hbase", zookeeperRequest, zookeeperReply, zookeeper},
 	}
 }
 
@@ -74,14 +74,14 @@ type Status struct {
 	Answers bool   // false of one that runs: it is starting, or paused
 }
 
-// Status tells of each server how it stands.
+// Status returns the state of each server.
 func (l *Local) Status(ctx context.Context) ([]Status, error) {
 	all := make([]Status, len(l.members))
 	err := l.each(func(i int, m member) error {
 		pid, err := l.pid(m)
 		all[i] = Status{Name: m.name, Address: address(m.port), PID: pid}
 		if pid != 0 {
-			all[i].Answers = strings.HasPrefix(ask(ctx, all[i].Address, nil, m.question), m.answer)
+			all[i].Answers = strings.HasPrefix(query(ctx, all[i].Address, nil, m.question), m.answer)
 		}
 		return err
 	})

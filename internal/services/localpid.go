@@ -90,7 +90,7 @@ func (l *Local) pid(m member) (int, error) {
 		return 0, err
 	}
 	defer file.Close()
-	switch err := lockFile(file, lookOrFail); {
+	switch err := lockFile(file, probeOrFail); {
 	case err == nil:
 		return 0, nil // nobody has the lock: the pid is of the past
 	case !errors.Is(err, errLocked):
@@ -128,7 +128,7 @@ func (l *Local) signal(m member, sig syscall.Signal) error {
 func (l *Local) gone(m member, limit time.Duration) error {
 	return wait.Poll(limit, func() error {
 		if pid, err := l.pid(m); err != nil || pid != 0 {
-			return errors.Join(fmt.Errorf("%s still runs %v after it was told to end", m.name, limit), err)
+			return errors.Join(fmt.Errorf("%s still runs %v after it was signalled to end", m.name, limit), err)
 		}
 		if _, err := portOr(m.port); err != nil {
 			return fmt.Errorf("%s has ended: %w", m.name, err)

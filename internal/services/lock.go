@@ -8,7 +8,7 @@ type lockHow int
 const (
 	lockAndWait lockHow = iota // for oneself, when it is free
 	lockOrFail                 // for oneself, now or not at all
-	lookOrFail                 // see whether it is free; several may look at once
+	probeOrFail                // report whether it is free; several may probe at once
 )
 
 // errLocked means that another process has a file's lock.

@@ -30,8 +30,8 @@ var reserved struct {
 // of that port could not bind.
 var forking sync.Mutex
 
-// FreeAddress returns an address on loopback at which nobody listens, and which no process
-// that asks here is told for as long as this process runs.
+// FreeAddress returns an address on loopback at which nobody listens, and which is
+// returned to no other process for as long as this process runs.
 func FreeAddress() (string, error) {
 	ports, err := freePorts(1)
 	if err != nil {
@@ -64,7 +64,7 @@ func freePorts(n int) ([]int, error) {
 	return nil, fmt.Errorf("there are no %d free ports on %s between %d and %d", n, loopback, firstPort, lastPort)
 }
 
-// portOr returns the port that is asked for if nobody listens there, or a free
+// portOr returns the requested port if nobody listens there, or a free
 // one for 0.
 func portOr(port int) (int, error) {
 	if port == 0 {

@@ -5,18 +5,18 @@ import (
 	"testing"
 )
 
-// An address that was told is told to nobody else, also while nobody listens there.
+// An address is returned once, also while nobody listens there.
 func TestFreeAddressesAreReserved(t *testing.T) {
-	told := make(map[string]bool)
+	returned := make(map[string]bool)
 	for range 300 {
 		free, err := FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told[free] {
-			t.Fatalf("%s was told twice", free)
+		if returned[free] {
+			t.Fatalf("%s was returned twice", free)
 		}
-		told[free] = true
+		returned[free] = true
 		if socket, err := net.ListenPacket("udp", free); err == nil {
 			socket.Close()
 			t.Fatalf("another process could reserve %s", free)

@@ -27,7 +27,7 @@ type PostgresOptions struct {
 // Postgres is a PostgreSQL server with an empty database of the name postgres. It
 // lets every user on this machine in, without a password. Its data lies in a
 // temporary folder, which Stop removes; as installed it syncs each commit, so that
-// one that is killed and started again has what it said that it has.
+// one that is killed and started again has each commit that it acknowledged.
 type Postgres struct {
 	server
 	port int
@@ -141,7 +141,7 @@ func (p *Postgres) URL() string {
 	return "postgres://postgres@" + address(p.port) + "/postgres?sslmode=disable"
 }
 
-// Query asks the database by psql and returns the rows that there are, a line each,
+// Query queries the database by psql and returns the rows, a line each,
 // with | between columns.
 func (p *Postgres) Query(ctx context.Context, sql string) (string, error) {
 	psql := filepath.Join(filepath.Dir(p.command[0]), "psql")

@@ -61,15 +61,15 @@ func TestPostgresKeepsWhatItCommittedWhenKilled(t *testing.T) {
 	}
 
 	// A client that is connected does not keep it from ending, cleanly.
-	asked := make(chan error, 1)
-	go func() { _, err := p.Query(t.Context(), "SELECT pg_sleep(600)"); asked <- err }()
+	queried := make(chan error, 1)
+	go func() { _, err := p.Query(t.Context(), "SELECT pg_sleep(600)"); queried <- err }()
 	wait.Until(t, "the client", func() bool {
 		rows, err := p.Query(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
 		return err == nil && strings.TrimSpace(rows) == "1"
 	})
 	p.Stop()
-	if err := <-asked; err == nil || !strings.Contains(err.Error(), "terminating connection due to administrator command") {
-		t.Errorf("a client that was connected was told: %v", err)
+	if err := <-queried; err == nil || !strings.Contains(err.Error(), "terminating connection due to administrator command") {
+		t.Errorf("the error of a connected client is %v", err)
 	}
 	if _, err := os.Stat(p.temporary); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder is still there (%v)", err)

@@ -25,7 +25,7 @@ type RedisOptions struct {
 	TLS bool
 }
 
-// Redis is a redis-server. It keeps nothing on disk unless Args say otherwise,
+// Redis is a redis-server. It keeps nothing on disk unless Args configure it,
 // so that one that is killed and started again is empty.
 type Redis struct {
 	server
@@ -107,6 +107,6 @@ func (r *Redis) answers(ctx context.Context) bool {
 	if r.certificate != nil {
 		config = &tls.Config{RootCAs: r.certificate.pool}
 	}
-	answer := ask(ctx, r.Addr(), config, redisQuestion)
-	return strings.HasPrefix(answer, redisAnswer) || strings.HasPrefix(answer, "-NOAUTH")
+	answer := query(ctx, r.Addr(), config, redisRequest)
+	return strings.HasPrefix(answer, redisReply) || strings.HasPrefix(answer, "-NOAUTH")
 }

@@ -24,7 +24,7 @@ func startRedis(t *testing.T, o RedisOptions) *Redis {
 
 func wantAnswer(t *testing.T, r *Redis, question, want string) {
 	t.Helper()
-	if got := ask(t.Context(), r.Addr(), nil, question); strings.TrimSpace(got) != want {
+	if got := query(t.Context(), r.Addr(), nil, question); strings.TrimSpace(got) != want {
 		t.Errorf("%q got %q, want %q", question, got, want)
 	}
 }
@@ -60,11 +60,11 @@ func TestRedisPausesAndContinues(t *testing.T) {
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	wantAnswer(t, r, redisQuestion, "")
+	wantAnswer(t, r, redisRequest, "")
 	if err := r.Continue(); err != nil {
 		t.Fatal(err)
 	}
-	wantAnswer(t, r, redisQuestion, "+PONG")
+	wantAnswer(t, r, redisRequest, "+PONG")
 
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestRedisTakesArguments(t *testing.T) {
 	r := startRedis(t, RedisOptions{Args: []string{
 		"--user", "default", "off", "--user", "alice", "on", ">secret", "~*", "+@all", "--maxmemory-policy", "allkeys-lru",
 	}})
-	wantAnswer(t, r, redisQuestion, "-NOAUTH Authentication required.")
+	wantAnswer(t, r, redisRequest, "-NOAUTH Authentication required.")
 	wantAnswer(t, r, "AUTH alice secret\r\n", "+OK")
 }
 
@@ -98,7 +98,7 @@ func TestRedisServesTLS(t *testing.T) {
 		"another name":      {&tls.Config{RootCAs: r.CertPool(), ServerName: "example.com"}, ""},
 		"no TLS":            {nil, ""},
 	} {
-		if got := ask(t.Context(), r.Addr(), c.config, redisQuestion); got != c.want {
+		if got := query(t.Context(), r.Addr(), c.config, redisRequest); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestRedisRefusesATakenPort(t *testing.T) {
 }
 
 // A port can be lost between the choice and the bind, and a server can die for
-// many other reasons: its log says which.
+// many other reasons: its log has the reason.
 func TestServerThatDiesAtOnceShowsItsLog(t *testing.T) {
 	r := startRedis(t, RedisOptions{})
 	if err := r.Kill(); err != nil {
@@ -140,7 +140,7 @@ func TestAnotherPortIsTriedOnlyForALostOne(t *testing.T) {
 		"at once":          {false, []error{nil}, 1},
 		"the second time":  {false, []error{lost, nil}, 2},
 		"never":            {false, []error{lost, lost, lost}, 3},
-		"a port was asked": {true, []error{lost}, 1},
+		"a port was given": {true, []error{lost}, 1},
 		"another reason":   {false, []error{lost, died}, 2},
 	} {
 		tries := 0

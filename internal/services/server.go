@@ -26,11 +26,11 @@ type server struct {
 	// prepare is called before each start; nil: nothing to prepare.
 	prepare func() error
 	// ready reports whether the server serves, given what it has logged since it
-	// was started. It is asked several times a second.
+	// was started. It is called several times a second.
 	ready func(ctx context.Context, log string) bool
 	limit time.Duration  // from start to ready, whatever ctx allows
 	grace time.Duration  // for a clean shutdown
-	bye   syscall.Signal // asks for that; 0: SIGTERM
+	bye   syscall.Signal // begins it; 0: SIGTERM
 	as    *account       // whom it runs as; nil: as this process
 
 	temporary string   // a folder to remove after Stop, or empty
@@ -149,7 +149,7 @@ func (r *run) over() bool {
 	}
 }
 
-// signal tells the process; one that has just ended has nothing to be told.
+// signal signals the process; it ignores that the process has just ended.
 func (r *run) signal(sig syscall.Signal) error {
 	if err := signal(r.process, sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -248,10 +248,10 @@ func (s *server) await(ctx context.Context, r *run) error {
 	}
 }
 
-// startError tells why a start failed, with the last lines that were logged.
+// startError returns why a start failed, with the last lines that were logged.
 func (s *server) startError(r *run, why error) error {
 	log := s.logOf(r)
-	// The second is what HBase says when its ZooKeeper went to the next port.
+	// The second is the error of HBase when its ZooKeeper went to the next port.
 	if strings.Contains(log, "Address already in use") || strings.Contains(log, "Could not start ZK at requested port") {
 		why = fmt.Errorf("%w: %w", errPortLost, why)
 	}

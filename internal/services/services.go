@@ -18,7 +18,7 @@ import (
 )
 
 // ErrMissing means that a program or a jar that a server needs is not
-// installed. What wraps it says which, and how to get it.
+// installed. The wrapping error names the program and how to get it.
 var ErrMissing = errors.New("not installed")
 
 // Require ends a test that needs a server which could not be started; a nil

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// parentOfRedis makes the test binary start a redis-server, say its pid and
+// parentOfRedis makes the test binary start a redis-server, print its pid and
 // address, and wait to be killed.
 const parentOfRedis = "SALECTL_TEST_PARENT_OF_REDIS"
 

@@ -22,7 +22,7 @@ func lockFile(f *os.File, how lockHow) error {
 	flags := map[lockHow]int{
 		lockAndWait: syscall.LOCK_EX,
 		lockOrFail:  syscall.LOCK_EX | syscall.LOCK_NB,
-		lookOrFail:  syscall.LOCK_SH | syscall.LOCK_NB,
+		probeOrFail: syscall.LOCK_SH | syscall.LOCK_NB,
 	}[how]
 	for {
 		err := syscall.Flock(int(f.Fd()), flags)

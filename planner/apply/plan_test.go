@@ -133,11 +133,11 @@ func TestMake(t *testing.T) {
 		},
 		"a home that nobody knows": {
 			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), func(s *spec.Sale) { s.Homes = nil }),
-			"its stores cannot be compared with those of the file: its declaration does not say where its ledger is kept", planner.ErrRefused,
+			"its stores cannot be compared with those of the file: its declaration does not state where its ledger is kept", planner.ErrRefused,
 		},
 		"a new sale with locks of which nothing is known": {
 			func(*world) {}, with(tickets(10), func(s *spec.Sale) { s.Homes = &spec.Homes{Ledger: s.Homes.Ledger} }),
-			"does not say where its locks are kept", planner.ErrRefused,
+			"does not state where its locks are kept", planner.ErrRefused,
 		},
 		"lock nodes of another kind, open": {
 			func(w *world) { w.mustApply(tickets(10)) },

@@ -17,16 +17,16 @@ func (e *evidence) named(id string) []*claim {
 	return e.byID[id]
 }
 
-// told reports whether a claim is what a client was told of, and was stored before;
+// matches reports whether a claim is the one of an answer, and was stored before;
 // with ack redis it may be stored later, but is of a run that was planned before.
-func (c *claim) told(told Claim, user string, before uint64) bool {
+func (c *claim) matches(answered Claim, user string, before uint64) bool {
 	r := c.at.log.run
-	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && told.User == user && told.Asked == c.asked &&
-		(slices.Equal(c.units, told.Units) || slices.Equal(c.first, told.Units) || c.entry && len(told.Units) == 0)
+	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && answered.User == user && answered.Requested == c.requested &&
+		(slices.Equal(c.units, answered.Units) || slices.Equal(c.first, answered.Units) || c.entry && len(answered.Units) == 0)
 }
 
 // granted returns the claim that an operation was given, nil if none is known. Two
-// runs may have claims of one id, user and units: the key of the request tells them
+// runs may have claims of one id, user and units: the key of the request distinguishes them
 // apart, and without a key it is the newer one that was stored for it.
 func (e *evidence) granted(o *operation) *claim {
 	if o.returned == nil || !accepted(o.returned.Answer.Outcome) {
@@ -34,14 +34,14 @@ func (e *evidence) granted(o *operation) *claim {
 	}
 	for _, c := range slices.Backward(e.named(o.returned.Answer.Claim.ID)) {
 		if (o.invoked.Key == "" || c.key == o.invoked.Key) && c.quantity() == o.invoked.Quantity &&
-			c.told(o.returned.Answer.Claim, o.invoked.User, o.returned.Seq) {
+			c.matches(o.returned.Answer.Claim, o.invoked.User, o.returned.Seq) {
 			return c
 		}
 	}
 	return nil
 }
 
-// answers holds every claim that a client was told of against the ledger.
+// answers compares every claim in an answer to a client with the ledger.
 func answers(e *evidence, bad fault) {
 	for i, o := range e.all(ClaimInvoked) {
 		if o.returned == nil {
@@ -75,7 +75,7 @@ func answers(e *evidence, bad fault) {
 
 func (e *evidence) listed(i int, o *operation, a *Answer, bad fault) {
 	for _, c := range a.Claims {
-		known := slices.ContainsFunc(e.named(c.ID), func(have *claim) bool { return have.told(c, o.invoked.User, o.returned.Seq) })
+		known := slices.ContainsFunc(e.named(c.ID), func(have *claim) bool { return have.matches(c, o.invoked.User, o.returned.Seq) })
 		if !known && !e.forgiven(c, o.invoked.User, o.returned.Seq) {
 			bad("operation %d: user %q was told of %+v; the ledger had no such claim then", i, o.invoked.User, c)
 		}
@@ -109,14 +109,14 @@ func firsts(e *evidence, bad fault) {
 	}
 }
 
-// requests looks for claims that nobody asked for, or that everybody who did was
-// told to be refused.
+// requests finds claims without a request, or whose requests were all answered as
+// refused.
 func requests(e *evidence, bad fault) {
 	type keyless struct {
 		user     string
 		quantity int64
 	}
-	asked := make(map[request][]*operation)
+	requested := make(map[request][]*operation)
 	inDoubt := make(map[keyless][]*operation)
 	granted := make(map[*claim]bool)
 	for _, o := range e.all(ClaimInvoked) {
@@ -125,7 +125,7 @@ func requests(e *evidence, bad fault) {
 		case o.answered() && !o.ended():
 		case o.invoked.Key != "":
 			id := request{o.invoked.User, o.invoked.Key}
-			asked[id] = append(asked[id], o)
+			requested[id] = append(requested[id], o)
 		default:
 			id := keyless{o.invoked.User, o.invoked.Quantity}
 			inDoubt[id] = append(inDoubt[id], o)
@@ -136,7 +136,7 @@ func requests(e *evidence, bad fault) {
 		fits := func(o *operation) bool {
 			return o.invoked.Seq < c.at.Seq && o.invoked.Quantity == c.quantity()
 		}
-		if granted[c] || c.again || slices.ContainsFunc(asked[request{c.user, c.key}], fits) {
+		if granted[c] || c.again || slices.ContainsFunc(requested[request{c.user, c.key}], fits) {
 			continue
 		}
 		// Nobody knows the key of a keyless request, but each is one claim at most.

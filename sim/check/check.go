@@ -10,12 +10,12 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Checker + ": " + p.Text }
 
-// most is how many problems of one checker are told: what is broken once tends
+// most is how many problems of one checker are reported: what is broken once tends
 // to be broken in every later slot.
 const most = 5
 
 // checkers are all there are, in the order in which they judge. The first two
-// make of the stored bytes what the others look at.
+// make of the stored bytes what the others read.
 var checkers = []struct {
 	name  string
 	judge func(*evidence, fault)
@@ -39,16 +39,16 @@ var checkers = []struct {
 	{"eligible", eligible},       // each claim was let in by the rules in force
 	{"hours", hours},             // by a right clock, claims are sold in their hours, and refused outside of them
 	{"limits", limits},           // nobody passes the limit of the generation in force
-	{"given", givenParts},        // whoever is given fewer units than asked for is given all there can be, and told so
-	{"payloads", payloads},       // the ledger says what units are before they can be sold, and no two are the same
+	{"given", givenParts},        // a partial claim gets all there can be, and its answer has the quantity
+	{"payloads", payloads},       // the ledger has the names of units before they can be sold, and no two are the same
 	{"secrets", secrets},         // nobody else than their buyers can read secret units
 	{"chosen", chosen},           // whoever chooses units is given those, or nothing
 	{"draws", draws},             // a draw comes to what its commitment, entries and beacon imply, step after step
 	{"awards", awards},           // units go to entries by their ranks, as far as these reach by then
 	{"identities", identity},     // no request has two claims, and each is on its user's home shard
-	{"ending", ending},           // Sealed tells the truth, and comes before the first delete
+	{"ending", ending},           // Sealed is correct, and comes before the first delete
 	{"remains", remains},         // after Destroyed nothing is left but the sale's log
-	{"feeds", feeds},             // who follows the ledger is told it all, once and in order
+	{"feeds", feeds},             // a feed has all of the ledger, once and in order
 	{"reloads", reloads},         // a process serves what its folder declares, from when it can
 	{"exports", exports},         // an export is the ledger
 	{"audits", audits},           // an audit of a live sale finds nothing wrong, and counts what its slots come to
@@ -57,20 +57,20 @@ var checkers = []struct {
 	{"fills", fills},             // fills come in order, and claims under the fill in force
 	{"grants", grants},           // what a list gave is in the ledger, and the other way round
 	{"ahead", ahead},             // with ack redis, no more is given than the ledger may lack
-	{"looks", looks},             // a list that gives has nothing that its log lacks
-	{"told", told},               // no unit of a list was told to two users, nor two to one
+	{"looks", listReadings},      // a list that gives has nothing that its log lacks
+	{"told", listAnswers},        // no unit of a list is in answers to two users, nor two in answers to one
 	{"answers", answers},         // every accepted answer has its slot, stored before
 	{"first", firsts},            // one answer of a request at most is not a repetition
-	{"requests", requests},       // every claim was asked for
-	{"settlements", settlements}, // what was said of a claim that was to be settled was so
+	{"requests", requests},       // every claim was requested
+	{"settlements", settlements}, // the answers to settlements are correct
 	{"payments", payments},       // each payment made at the service is in the ledger, once
 	{"readings", readings},       // metrics of holds, payments and refunds are what the ledger adds up to
 	{"close", closes},            // no claim is stored after close or pause returned
 	{"commands", commands},       // what a command returned was done
 	{"refusals", refusals},       // what was refused had a reason
-	{"undecided", undecided},     // unknown is said of what really is
+	{"undecided", undecided},     // only undecided requests are answered with unknown
 	{"order", order},             // of those that wait together, who comes first is given units first
-	{"status", status},           // what processes report of shards is what their logs say
+	{"status", status},           // the reports of processes agree with the logs of their shards
 	{"metrics", metrics},         // and what they count is what happened
 	{"denials", denials},         // no claim under way is denied by whoever has it under way
 	{"linear", linear},           // claims and reads of each user are linearizable
@@ -86,9 +86,9 @@ func Check(h *History) []Problem {
 	var problems []Problem
 	e := &evidence{h: h}
 	for _, c := range checkers {
-		told := 0
+		reported := 0
 		c.judge(e, func(format string, args ...any) {
-			if told++; told <= most {
+			if reported++; reported <= most {
 				problems = append(problems, Problem{c.name, fmt.Sprintf(format, args...)})
 			}
 		})

@@ -291,7 +291,7 @@ func TestTolerated(t *testing.T) {
 			w.invoke(a, "", 1)
 			w.store(a, "", 1)
 			w.answer(w.invoke(w.user(0), "k", 1), Answer{Outcome: Lost})
-			w.h.Tell(w.pass(), Event{Kind: ReadInvoked, Op: w.h.Op(), User: a})
+			w.h.Record(w.pass(), Event{Kind: ReadInvoked, Op: w.h.Op(), User: a})
 		}},
 		"a read that was refused": {newWorld, func(w *world) {
 			a := w.user(0)

@@ -30,7 +30,7 @@ func (c *claim) suits(q *Event) bool {
 	return slices.ContainsFunc(c.settings.GetRows(), func(row *pb.Range) bool { return sideBySide(c.first, row) })
 }
 
-// repeated reports whether a request may be one of those that a claim was made for: it asks for
+// repeated reports whether a request may be one of those that a claim was made for: it requests
 // so many units and, if it chooses, for those that the claim was given or, since its row may
 // have lost a unit, for adjacent ones whose numbers follow each other.
 func (c *claim) repeated(q *Event) bool {
@@ -40,7 +40,7 @@ func (c *claim) repeated(q *Event) bool {
 	case q.Units != nil:
 		return slices.Equal(c.first, q.Units)
 	case q.Adjacent:
-		return c.asked == 0 && sideBySide(c.first, &pb.Range{Count: math.MaxInt64})
+		return c.requested == 0 && sideBySide(c.first, &pb.Range{Count: math.MaxInt64})
 	}
 	return true
 }
@@ -56,12 +56,12 @@ func sideBySide(units []int64, row *pb.Range) bool {
 }
 
 // chosen judges claims whose buyers chose: each has the units that a request for it names, or
-// adjacent ones, and whoever is told of new units is told of such as the request chose.
+// adjacent ones, and answers with new units have such as the request chose.
 func chosen(e *evidence, bad fault) {
-	asked := make(map[request][]*operation)
+	requested := make(map[request][]*operation)
 	for i, o := range e.all(ClaimInvoked) {
 		id := request{o.invoked.User, o.invoked.Key}
-		asked[id] = append(asked[id], o)
+		requested[id] = append(requested[id], o)
 		if c := e.granted(o); c != nil && !o.returned.Answer.Replayed && !c.suits(o.invoked) {
 			bad("operation %d chose units %v, adjacent ones: %v, and was given %v of %v", i, o.invoked.Units, o.invoked.Adjacent, c.first, c)
 		} else if c != nil && !c.repeated(o.invoked) {
@@ -69,9 +69,9 @@ func chosen(e *evidence, bad fault) {
 		}
 	}
 	for _, c := range e.claims {
-		under := asked[request{c.user, c.key}]
+		under := requested[request{c.user, c.key}]
 		if len(under) == 0 {
-			under = asked[request{c.user, ""}] // whose keys nobody knows
+			under = requested[request{c.user, ""}] // whose keys nobody knows
 		}
 		before := func(o *operation) bool { return o.invoked.Seq < c.at.Seq && o.invoked.Quantity == c.quantity() }
 		if !c.again && slices.ContainsFunc(under, before) &&
@@ -81,17 +81,17 @@ func chosen(e *evidence, bad fault) {
 	}
 }
 
-// silence is how long a shard may take to answer another that asks for units, before that
+// silence is how long a shard may take to answer another that requests units, before that
 // takes it that there are none: 500 ms by the clock of a host, which may run fast by 0.4 %.
 const silence = 498 * time.Millisecond
 
-// withheld says why somebody should have been given the units that were chosen: all of them
-// lay the whole time where they could be had. "" if that is not so, or nobody can tell.
+// withheld returns why somebody should have been given the units that were chosen: all of them
+// lay the whole time where they could be had. "" if that is not so, or it is not known.
 //
 // Units on the home shard can be had. Those of another can while neither shard gets another
-// owner or generation; if the answer comes before silence counts; and if nobody asks there
+// owner or generation; if the answer comes before silence counts; and if nobody requests there
 // whom that shard puts first. Where another process serves that shard, it must have had
-// something available for a while, or who asks may not have heard of it.
+// something available for a while, or the requester may not know of it.
 func (e *evidence) withheld(o *operation) string {
 	r, q := e.runOf(o), o.invoked
 	if r == nil || len(r.shards) == 0 {
@@ -132,7 +132,7 @@ func (e *evidence) withheld(o *operation) string {
 	return ""
 }
 
-// answeredByOwner reports whether the process at an address gave the answer that a client heard,
+// answeredByOwner reports whether the process at an address gave the answer that a client received,
 // by itself or to another. Without received requests nobody knows of another.
 func (e *evidence) answeredByOwner(o *operation, owner string) bool {
 	return len(e.h.Requests) == 0 || slices.ContainsFunc(e.h.Requests, func(v Received) bool {
@@ -194,7 +194,7 @@ func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 		return true // what one process knows of the other's shards may be old, or nothing
 	}
 	// The other shard keeps units that claims of its own wait for, from higher numbers, and
-	// may just have found them for a third one that asked before. A claim for any units that
+	// may just have found them for a third one with an earlier request. A claim for any units that
 	// has come to it may have got some in a commit that is under way, and perhaps never stored.
 	return slices.ContainsFunc(e.ops, func(other *operation) bool {
 		if other == nil || other.invoked == nil || other.invoked.Kind != ClaimInvoked || other == o {
@@ -271,9 +271,9 @@ func (l *log) served(seq uint64) bool {
 	return false
 }
 
-// mayWantOneOf reports whether an operation is put first, on its shard, when another asks for
+// mayWantOneOf reports whether an operation is put first, on its shard, when another requests
 // units that lie there: for those named where it names one of them too, for adjacent ones also
-// where it asks for any.
+// where it requests any.
 func (o *operation) mayWantOneOf(units []int64, adjacent bool) bool {
 	if !o.invoked.chooses() {
 		return adjacent
@@ -282,7 +282,7 @@ func (o *operation) mayWantOneOf(units []int64, adjacent bool) bool {
 }
 
 // emptied reports whether a shard had nothing available shortly before an operation or while it
-// ran: another process may not have heard that it has some since, and asks it for none.
+// ran: another process may not know that it has some since, and requests none.
 func (l *log) emptied(o *operation) bool {
 	return slices.ContainsFunc(l.slots, func(s *slot) bool {
 		return s.At+grace > o.invoked.At && s.Seq < o.returned.Seq && s.after.available == 0

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// commands judges what operators were told to be done. A change that a command has
+// commands judges the results of commands to operators. A change that a command has
 // planned itself is on every shard when it returns; and when an apply returns, its
 // stock is what was declared at some time while it ran, or a short while before:
 // what it read may lag. The same goes for the phase that its file declares.
@@ -55,7 +55,7 @@ func (e *evidence) longOver(ended *slot, at Place) bool {
 	return last != nil && last.n >= ended.n+lag && ended.At+grace < at.At
 }
 
-// has reports whether a generation was on every shard by a time, as Applied says.
+// has reports whether a generation was on every shard by a time, as Applied states.
 func (r *run) has(generation, by uint64) bool {
 	for _, c := range r.completed {
 		if c.generation >= generation && c.at.Seq < by {
@@ -65,13 +65,13 @@ func (r *run) has(generation, by uint64) bool {
 	return false
 }
 
-// stock is what a generation's declaration says, 0 if there is none.
+// stock is the stock of a generation's declaration, 0 if there is none.
 func (p planned) stock() int64 {
-	var said struct{ Stock int64 }
-	if json.Unmarshal(p.GetSpec(), &said) != nil {
+	var declaration struct{ Stock int64 }
+	if json.Unmarshal(p.GetSpec(), &declaration) != nil {
 		return 0 // that it can be read is judged elsewhere
 	}
-	return said.Stock
+	return declaration.Stock
 }
 
 // phase is a generation's phase as files declare it.

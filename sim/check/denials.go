@@ -7,11 +7,11 @@ import (
 	"salectl/api"
 )
 
-// denials judges what was said of a key while a process had a claim under it under
+// denials judges the answers for a key while a process had a claim under it under
 // way: that it is not accepted must be true of every like request of the key that the
 // same process took in before, and has not answered, or answered with unknown and never
 // with something better. Of a request for something else under the same key, which no client
-// should send, it tells nothing. Only what was sold afterwards, by that process and by no later
+// should send, it proves nothing. Only what was sold afterwards, by that process and by no later
 // request, shows that it was not. A process that has the key under way may have had the
 // owner of the shard, or a list, sell it: then nothing is known.
 func denials(e *evidence, bad fault) {
@@ -45,7 +45,7 @@ func denials(e *evidence, bad fault) {
 			if n+1 < len(all) && all[n+1].Seq < c.at.Seq || elsewhere(v) {
 				continue // perhaps that one was sold
 			}
-			// To those who ask: it was accepted. So it is no other one that was sold later, unless
+			// For its requests: it was accepted. So it is no other one that was sold later, unless
 			// the node has lost what it gave, and had not given this one by then.
 			known := func(o *Received) bool {
 				return slices.ContainsFunc(all[:n], func(r *Received) bool {
@@ -53,7 +53,7 @@ func denials(e *evidence, bad fault) {
 				})
 			}
 			earlier := slices.IndexFunc(all[:n], func(o *Received) bool {
-				return o.Process == v.Process && e.ops[o.Op].invoked.asksLike(e.ops[v.Op].invoked) && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
+				return o.Process == v.Process && e.ops[o.Op].invoked.sameRequest(e.ops[v.Op].invoked) && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
 			})
 			if earlier >= 0 {
 				bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",
@@ -63,8 +63,8 @@ func denials(e *evidence, bad fault) {
 	}
 }
 
-// asksLike reports whether two requests of one user and key ask for the same.
-func (q *Event) asksLike(other *Event) bool {
+// sameRequest reports whether two requests of one user and key are for the same units.
+func (q *Event) sameRequest(other *Event) bool {
 	return q.Quantity == other.Quantity && q.Adjacent == other.Adjacent && slices.Equal(q.Units, other.Units)
 }
 

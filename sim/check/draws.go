@@ -15,7 +15,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// drawing is what the sale's log says of a run's draw, and where.
+// drawing is the record of a run's draw in the sale's log, with its slots.
 type drawing struct {
 	entriesClosed *pb.EntriesClosed
 	closedAt      *slot
@@ -24,7 +24,7 @@ type drawing struct {
 	ranks         []rank
 	rankedAt      *slot // where the last ranks are
 
-	order []*claim // of all entries, worked out when it is first asked for
+	order []*claim // of all entries, computed on first use
 }
 
 // rank is where an entry stands that has it.
@@ -59,7 +59,7 @@ func (r *run) noteDraw(s *slot, op *pb.Op, bad fault) {
 	}
 }
 
-// lacks reports whether a run was drawn further than an export tells.
+// lacks reports whether a run was drawn further than an export has.
 func (d *drawPart) lacks(r *run) bool {
 	return d != nil && (d.Root == "" && r.closedAt != nil || d.Link == "" && r.drawnAt != nil || d.Ranks == 0 && r.rankedAt != nil)
 }
@@ -171,7 +171,7 @@ func (st *stock) entry(s *slot, c *claim) {
 		st.bad("%v is an entry, and the sale is no draw", c)
 	case sh.entrants[c.user]:
 		st.bad("%v is the second entry of its user", c)
-	case len(c.units) > 0 || c.deadline != 0 || c.grace != 0 || c.asked != 0:
+	case len(c.units) > 0 || c.deadline != 0 || c.grace != 0 || c.requested != 0:
 		st.bad("%v is an entry with units, or a hold", c)
 	}
 	sh.entrants[c.user] = true
@@ -179,7 +179,7 @@ func (st *stock) entry(s *slot, c *claim) {
 	c.become("entered", s)
 }
 
-// award books the unit that an entry gets, and says whether it was for that entry to get one.
+// award books the unit that an entry gets, and reports whether it was for that entry to get one.
 func (st *stock) award(s *slot, c *claim, op *pb.Settle) bool {
 	if !c.entry || c.state != "entered" || len(op.GetUnits()) != 1 {
 		st.bad("%v awards %d units to %v, which is %s", s, len(op.GetUnits()), c, c.state)
@@ -198,7 +198,7 @@ func (st *stock) award(s *slot, c *claim, op *pb.Settle) bool {
 }
 
 // draws judges each step of a draw: that it comes after those that it depends on, and that it
-// says what these imply.
+// has what these imply.
 func draws(e *evidence, bad fault) {
 	for _, r := range e.runs {
 		for i, p := range r.planned {
@@ -224,7 +224,7 @@ func draws(e *evidence, bad fault) {
 	}
 }
 
-// lastEntries judges what a shard's log says of its entries at the close.
+// lastEntries judges the record of entries at the close in a shard's log.
 func (e *evidence) lastEntries(l *log, bad fault) {
 	entries := e.entriesOf(l)
 	count, root := e.tree(l)
@@ -244,26 +244,26 @@ func (e *evidence) lastEntries(l *log, bad fault) {
 	}
 }
 
-// published judges what the sale's log says of all shards' entries.
+// published judges the record of all shards' entries in the sale's log.
 func (e *evidence) published(r *run, bad fault) {
-	said, at := r.entriesClosed, r.closedAt
-	if len(said.GetRoots()) != len(r.shards) || len(said.GetCounts()) != len(r.shards) {
-		bad("%v publishes %d roots for %d shards", at, len(said.GetRoots()), len(r.shards))
+	entries, at := r.entriesClosed, r.closedAt
+	if len(entries.GetRoots()) != len(r.shards) || len(entries.GetCounts()) != len(r.shards) {
+		bad("%v publishes %d roots for %d shards", at, len(entries.GetRoots()), len(r.shards))
 		return
 	}
 	var leaves [][]byte
 	for i, l := range r.shards {
 		count, root := e.tree(l)
 		leaves = append(leaves, append(binary.BigEndian.AppendUint64(nil, uint64(count)), root...))
-		if said.GetCounts()[i] != count || !bytes.Equal(said.GetRoots()[i], root) {
-			bad("%v publishes %d entries of shard %d with the root %x; it has %d with %x", at, said.GetCounts()[i], i, said.GetRoots()[i], count, root)
+		if entries.GetCounts()[i] != count || !bytes.Equal(entries.GetRoots()[i], root) {
+			bad("%v publishes %d entries of shard %d with the root %x; it has %d with %x", at, entries.GetCounts()[i], i, entries.GetRoots()[i], count, root)
 		}
 		if !slices.ContainsFunc(l.slots, func(s *slot) bool { return s.Seq < at.Seq && len(s.entries) > 0 }) {
 			bad("%v publishes the entries of shard %d, whose log had not said then which these are", at, i)
 		}
 	}
-	if root := merkle(leaves); !bytes.Equal(said.GetRoot(), root) {
-		bad("%v publishes the root %x of all shards, which is %x", at, said.GetRoot(), root)
+	if root := merkle(leaves); !bytes.Equal(entries.GetRoot(), root) {
+		bad("%v publishes the root %x of all shards, which is %x", at, entries.GetRoot(), root)
 	}
 }
 
@@ -296,14 +296,14 @@ func (e *evidence) revealed(r *run, bad fault) {
 			}
 		}
 	}
-	said, sizes := r.planned[0].draw(), make(map[int64]bool)
-	if value := r.drawn.GetBeacon(); len(value) == 0 && said.Beacon != nil && said.Beacon.Fallback != "secret" || len(value) > 0 && (said.Beacon == nil || !bytes.Equal(value, e.h.Beacon)) {
-		bad("%v draws by the beacon's value %x; the declared round has %x, and the sale declares %+v", at, value, e.h.Beacon, said.Beacon)
+	terms, sizes := r.planned[0].draw(), make(map[int64]bool)
+	if value := r.drawn.GetBeacon(); len(value) == 0 && terms.Beacon != nil && terms.Beacon.Fallback != "secret" || len(value) > 0 && (terms.Beacon == nil || !bytes.Equal(value, e.h.Beacon)) {
+		bad("%v draws by the beacon's value %x; the declared round has %x, and the sale declares %+v", at, value, e.h.Beacon, terms.Beacon)
 	}
 	order := e.sorted(r)
 	for _, p := range r.planned {
 		if p.at.Seq < at.Seq {
-			sizes[min(int64(len(order)), p.stock()+said.Substitutes)] = true
+			sizes[min(int64(len(order)), p.stock()+terms.Substitutes)] = true
 		}
 	}
 	if !sizes[r.drawn.GetRanks()] {
@@ -320,7 +320,7 @@ func (e *evidence) revealed(r *run, bad fault) {
 	}
 }
 
-// drawSpec is what a declaration says of a draw.
+// drawSpec is the draw of a declaration.
 type drawSpec struct {
 	Substitutes int64
 	Beacon      *drawBeacon
@@ -334,9 +334,9 @@ type drawBeacon struct {
 }
 
 func (p planned) draw() (d drawSpec) {
-	var said struct{ Draw drawSpec }
-	_ = json.Unmarshal(p.GetSpec(), &said) // that it can be read is judged elsewhere
-	return said.Draw
+	var declaration struct{ Draw drawSpec }
+	_ = json.Unmarshal(p.GetSpec(), &declaration) // that it can be read is judged elsewhere
+	return declaration.Draw
 }
 
 // reach is the last rank that may be awarded in a run, as its shards' slots have it: so many
@@ -421,7 +421,7 @@ func (e *evidence) awarded(r *run, bad fault) {
 	}
 }
 
-// drawPart is what an export says of a draw.
+// drawPart is the draw of an export.
 type drawPart struct {
 	Commitment  string      `json:"commitment"`
 	Beacon      *drawBeacon `json:"beacon,omitempty"`
@@ -476,10 +476,10 @@ func (e *evidence) drawPart(r *run) *drawPart {
 			}
 		}
 	}
-	if said := r.entriesClosed; said != nil {
-		p.Root = hex.EncodeToString(said.GetRoot())
-		for i, root := range said.GetRoots() {
-			p.Shards = append(p.Shards, treePart{said.GetCounts()[i], hex.EncodeToString(root)})
+	if entries := r.entriesClosed; entries != nil {
+		p.Root = hex.EncodeToString(entries.GetRoot())
+		for i, root := range entries.GetRoots() {
+			p.Shards = append(p.Shards, treePart{entries.GetCounts()[i], hex.EncodeToString(root)})
 		}
 	}
 	if r.drawn != nil {

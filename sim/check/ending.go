@@ -50,9 +50,9 @@ func (e *evidence) log(name string) *log {
 
 // judgeSealed compares Sealed with the shards.
 func (r *run) judgeSealed(e *evidence, bad fault) {
-	at, told := r.sealedAt, r.sealed
-	if len(told.GetRoots()) != len(r.shards) || len(told.GetSlots()) != len(r.shards) {
-		bad("%v names %d roots and %d numbers of slots for %d shards", at, len(told.GetRoots()), len(told.GetSlots()), len(r.shards))
+	at, sealed := r.sealedAt, r.sealed
+	if len(sealed.GetRoots()) != len(r.shards) || len(sealed.GetSlots()) != len(r.shards) {
+		bad("%v names %d roots and %d numbers of slots for %d shards", at, len(sealed.GetRoots()), len(sealed.GetSlots()), len(r.shards))
 		return
 	}
 	units := int64(0)
@@ -64,8 +64,8 @@ func (r *run) judgeSealed(e *evidence, bad fault) {
 		}
 		units += last.after.sold
 		slots := last.n + 1
-		if !bytes.Equal(told.GetRoots()[i], last.hash[:]) || told.GetSlots()[i] != slots {
-			bad("%v has the root %x after %d slots of shard %d; it is %x after %d", at, told.GetRoots()[i], told.GetSlots()[i], i, last.hash, slots)
+		if !bytes.Equal(sealed.GetRoots()[i], last.hash[:]) || sealed.GetSlots()[i] != slots {
+			bad("%v has the root %x after %d slots of shard %d; it is %x after %d", at, sealed.GetRoots()[i], sealed.GetSlots()[i], i, last.hash, slots)
 		}
 	}
 	claims, worth := int64(0), int64(0)
@@ -79,16 +79,16 @@ func (r *run) judgeSealed(e *evidence, bad fault) {
 			}
 		}
 	}
-	if r.packets == nil && told.GetRefund() != 0 || r.packets != nil && told.GetRefund() != r.packets.Total-worth {
-		bad("%v has a refund of %d, packets of %d were taken", at, told.GetRefund(), worth)
+	if r.packets == nil && sealed.GetRefund() != 0 || r.packets != nil && sealed.GetRefund() != r.packets.Total-worth {
+		bad("%v has a refund of %d, packets of %d were taken", at, sealed.GetRefund(), worth)
 	}
-	if told.GetClaims() != claims || told.GetUnitsSold() != units {
-		bad("%v counts %d claims and %d units sold, there are %d and %d", at, told.GetClaims(), told.GetUnitsSold(), claims, units)
+	if sealed.GetClaims() != claims || sealed.GetUnitsSold() != units {
+		bad("%v counts %d claims and %d units sold, there are %d and %d", at, sealed.GetClaims(), sealed.GetUnitsSold(), claims, units)
 	}
-	if slices.ContainsFunc(e.h.Exports, func(x Export) bool { return x.Seq < at.Seq && x.has(told.GetExportDigest()) }) {
+	if slices.ContainsFunc(e.h.Exports, func(x Export) bool { return x.Seq < at.Seq && x.has(sealed.GetExportDigest()) }) {
 		return
 	}
-	bad("%v names the export %x, which was not written before", at, told.GetExportDigest())
+	bad("%v names the export %x, which was not written before", at, sealed.GetExportDigest())
 }
 
 // has reports whether an export has a digest.
@@ -97,7 +97,7 @@ func (x *Export) has(digest []byte) bool {
 	return bytes.Equal(sum[:], digest)
 }
 
-// remains looks for what a run that was destroyed left behind.
+// remains finds what a destroyed run left behind.
 func remains(e *evidence, bad fault) {
 	over := len(e.runs) > 0
 	for _, r := range e.runs {

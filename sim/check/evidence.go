@@ -105,13 +105,13 @@ type operation struct {
 	again             bool   // an end came twice, or without the other
 }
 
-// answered reports whether the client heard an answer, and so knows the outcome.
+// answered reports whether the client received an answer, and so knows the outcome.
 func (o *operation) answered() bool {
 	return o.returned != nil && o.returned.Answer.Outcome != Lost && o.returned.Answer.Outcome != api.Unknown
 }
 
 // ended reports whether the answer is what became of an accepted claim. Then the request may
-// have been accepted by a process that did not live to tell, as it hears what another one
+// have been accepted by a process that did not live to answer, as it receives what another one
 // knows.
 func (o *operation) ended() bool {
 	switch o.returned.Answer.Outcome {
@@ -271,7 +271,7 @@ func (e *evidence) all(kind Kind) func(yield func(int, *operation) bool) {
 // linger is how long after the end of a run a process may still answer from it.
 const linger = 30 * time.Second
 
-// runOf returns the run that an operation was about that has returned, nil if that cannot be told:
+// runOf returns the run that an operation was about that has returned, nil if that is not known:
 // it came at the turn of two.
 func (e *evidence) runOf(o *operation) *run {
 	for i := len(e.runs) - 1; i >= 0; i-- {

@@ -161,7 +161,7 @@ func (e *evidence) export(r *run) []byte {
 				continue
 			}
 			line := claimLine{
-				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: append([]int64{}, c.units...), Asked: c.asked, State: c.state,
+				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: append([]int64{}, c.units...), Asked: c.requested, State: c.state,
 				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired, RefundDue: c.owed,
 			}
 			if len(c.attributes) > 0 {
@@ -222,7 +222,7 @@ func (r *run) over() bool {
 }
 
 // otherLine is the line of a slot of another log than a shard's. While packets may still be given
-// it does not tell the seed that they follow from.
+// it does not have the seed that they follow from.
 func (r *run) otherLine(name string, s *slot) otherLine {
 	line := otherLine{Log: name, Slot: s.n, Commit: s.bytes}
 	if r.packets == nil || r.over() {

@@ -307,11 +307,11 @@ var ledgerFaults = map[string]planted{
 	}, "answers"},
 	"an answer twice": {open, func(w *world) { w.answer(w.answered("sold").Op, Answer{Outcome: "sold_out"}) }, "operations"},
 	"a request twice": {open, func(w *world) {
-		w.h.Tell(w.pass(), Event{Kind: ClaimInvoked, Op: w.answered("sold").Op, User: w.user(0), Key: "k", Quantity: 1})
+		w.h.Record(w.pass(), Event{Kind: ClaimInvoked, Op: w.answered("sold").Op, User: w.user(0), Key: "k", Quantity: 1})
 	}, "operations"},
 	"an answer to nobody": {open, func(w *world) { w.answer(w.h.Op(), Answer{Outcome: "sold_out"}) }, "operations"},
 	"a claim that is answered as a read is": {newWorld, func(w *world) {
-		w.h.Tell(w.pass(), Event{Kind: ReadReturned, Op: w.invoke(w.user(0), "k", 1), Answer: Answer{Outcome: "paused"}})
+		w.h.Record(w.pass(), Event{Kind: ReadReturned, Op: w.invoke(w.user(0), "k", 1), Answer: Answer{Outcome: "paused"}})
 	}, "operations"},
 	"accepted and not in the ledger": {open, func(w *world) {
 		w.answered("sold").Answer.Claim.ID = "0-99-0"
@@ -654,7 +654,7 @@ var ledgerFaults = map[string]planted{
 	"none now for as many as there are": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 3, "none_now") }, "refusals"},
 	"paused though only the list has none": {withAckLedger, func(w *world) {
 		op := w.invoke(w.user(0), "k", 1)
-		w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0)
+		w.h.ListRead(w.pass(), 0, w.uid, 0, 1, 0)
 		w.answer(op, Answer{Outcome: "paused"})
 	}, "refusals"},
 	"the limit of a user for another's units": {newWorld, func(w *world) {

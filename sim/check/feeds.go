@@ -50,12 +50,12 @@ type feedEnd struct {
 	Hash  string
 }
 
-// feeds judges what those were told who follow the ledger.
+// feeds judges the feeds of the ledger.
 func feeds(e *evidence, bad fault) {
 	for i := range e.h.Feeds {
 		f := &following{e: e, Feed: &e.h.Feeds[i], n: i, bad: bad}
 		for _, b := range f.Batches {
-			if !f.told(b) {
+			if !f.check(b) {
 				break
 			}
 		}
@@ -73,17 +73,17 @@ type following struct {
 	run     *run
 	names   map[int64]string // of its units; nil: they are numbers
 	logs    []*followed      // the sale's own, then those of the shards; none before the first batch
-	planned uint64           // the newest generation that the sale's own log was told to have
-	sealed  bool             // the end of the sale was told
-	over    bool             // a position said that nothing will follow
-	through time.Time        // the latest that a position said
+	planned uint64           // the newest generation of the sale's own log in the feed
+	sealed  bool             // the end of the sale was delivered
+	over    bool             // a position stated that nothing will follow
+	through time.Time        // the latest time of a position
 }
 
 // followed is a log of a feed.
 type followed struct {
 	*log
 	partition string
-	next      uint64 // the slot to be told next
+	next      uint64 // the next slot to deliver
 	hash      string // of the slot before it
 	sequence  string // of the last event
 	setBack   bool   // its time has gone back
@@ -91,8 +91,8 @@ type followed struct {
 
 func (f *following) String() string { return fmt.Sprintf("feed %d, begun at %v", f.n, f.At) }
 
-// told judges a batch. false: what follows cannot be.
-func (f *following) told(b Told) bool {
+// check judges a batch. false: what follows cannot be.
+func (f *following) check(b Batch) bool {
 	var lines []feedLine
 	for _, text := range b.Lines {
 		var line feedLine
@@ -157,7 +157,7 @@ func (f *following) begin(lines []feedLine) bool {
 		}
 		f.logs = append(f.logs, to)
 	}
-	if f.Now { // what the sale's own log says before that is not for this feed
+	if f.Now { // what the sale's own log has before that is not for this feed
 		f.planned = forever
 		f.sealed = f.run.sealedAt != nil && f.logs[0].next > f.run.sealedAt.n
 	}
@@ -174,7 +174,7 @@ func (f *following) log(partition string) *followed {
 	return f.logs[0]
 }
 
-// slot is that which a line says to tell of; nil: it is not the next one of its log, or was not
+// slot is the slot that a line names; nil: it is not the next one of its log, or was not
 // stored before.
 func (f *following) slot(line feedLine, by uint64) *slot {
 	l := f.log(line.PartitionKey)
@@ -199,7 +199,7 @@ func (f *following) slot(line feedLine, by uint64) *slot {
 	return nil
 }
 
-// inTime judges when an event is told, beside what was told before it.
+// inTime judges when an event is delivered, beside the events before it.
 func (f *following) inTime(s *slot, line feedLine) {
 	l := f.log(line.PartitionKey)
 	if line.Sequence <= l.sequence {
@@ -229,11 +229,11 @@ func (f *following) inTime(s *slot, line feedLine) {
 
 func hash(h [32]byte) string { return hex.EncodeToString(h[:]) }
 
-// position judges the line that ends a batch, which was told at a place.
+// position judges the line that ends a batch, which was delivered at a place.
 func (f *following) position(line feedLine, by uint64) {
 	for i, end := range line.Data.Logs {
 		l := f.logs[i]
-		if l.hash == "" { // nothing of it was told yet
+		if l.hash == "" { // nothing of it was delivered yet
 			l.hash = hash(sha256.Sum256([]byte(l.name)))
 			for _, s := range l.stored(l.next - 1) {
 				if s.Seq <= by { // a create that was late begins a log that is deleted once more
@@ -251,7 +251,7 @@ func (f *following) position(line feedLine, by uint64) {
 	}
 }
 
-// tardy is how old a slot may be, at the end of a world, that a consumer was not told of.
+// tardy is how old a slot may be, at the end of a world, that a consumer has not received.
 const tardy = 20 * time.Second
 
 // end judges how the feed ended.
@@ -311,7 +311,7 @@ func (f *following) behind() {
 	}
 }
 
-// event is what a feed is to say of an op.
+// event is the event of an op in a feed.
 type event struct {
 	kind, id, subject string
 	state             string
@@ -324,14 +324,14 @@ func (w event) String() string {
 	return fmt.Sprintf("%+q", [...]any{w.kind, w.id, w.subject, w.state, w.user, w.key, w.units, w.generation})
 }
 
-// is reports whether a line tells it.
+// is reports whether a line is that event.
 func (w event) is(line feedLine) bool {
-	said := event{kind: strings.TrimPrefix(line.Type, "salectl."), id: line.ID, subject: line.Subject, state: line.Data.State, user: line.Data.User,
+	reported := event{kind: strings.TrimPrefix(line.Type, "salectl."), id: line.ID, subject: line.Subject, state: line.Data.State, user: line.Data.User,
 		key: line.Data.Key + string(line.Data.KeyBase64), units: line.Data.Units, generation: line.Data.Generation}
 	if !strings.HasPrefix(w.kind, "claim.") {
-		said.units = nil
+		reported.units = nil
 	}
-	return said.String() == w.String()
+	return reported.String() == w.String()
 }
 
 // expected are the events that a feed is to tell of a slot, in order.

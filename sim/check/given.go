@@ -7,7 +7,7 @@ func (c *claim) quantity() int64 {
 	if c.entry {
 		return 1
 	}
-	return max(int64(len(c.units)), c.asked)
+	return max(int64(len(c.units)), c.requested)
 }
 
 // least is how many units an operation had to be given, if any, by the settings in force.
@@ -26,12 +26,12 @@ func givenParts(e *evidence, bad fault) {
 	for _, c := range e.claims {
 		n := int64(len(c.first))
 		switch {
-		case c.asked == 0:
-		case !c.settings.GetPartial() || c.asked <= n:
-			bad("%v has %d units of %d asked for, under %v", c, n, c.asked, c.settings)
+		case c.requested == 0:
+		case !c.settings.GetPartial() || c.requested <= n:
+			bad("%v has %d units of %d asked for, under %v", c, n, c.requested, c.settings)
 		case c.left > 0 && c.had+n < c.settings.GetPerUserLimit():
 			bad("%v has %d units of %d asked for after %d, the limit is %d and %d were left",
-				c, n, c.asked, c.had, c.settings.GetPerUserLimit(), c.left)
+				c, n, c.requested, c.had, c.settings.GetPerUserLimit(), c.left)
 		}
 	}
 	for i, o := range e.all(ClaimInvoked) {
@@ -42,8 +42,8 @@ func givenParts(e *evidence, bad fault) {
 		if o.returned.Answer.Outcome == api.Entered {
 			continue // it has no units yet
 		}
-		if n := int64(len(told.Units)); max(n, told.Asked) != o.invoked.Quantity || told.Asked == n {
-			bad("operation %d asked for %d units and was told of %d, of %d asked for", i, o.invoked.Quantity, n, told.Asked)
+		if n := int64(len(told.Units)); max(n, told.Requested) != o.invoked.Quantity || told.Requested == n {
+			bad("operation %d asked for %d units and was told of %d, of %d asked for", i, o.invoked.Quantity, n, told.Requested)
 		}
 	}
 }

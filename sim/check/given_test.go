@@ -112,19 +112,19 @@ var partialFaults = map[string]planted{
 		a := w.user(0)
 		w.part(a, "k", 5)
 		e := w.event(func(e *Event) bool { return e.Kind == ClaimReturned })
-		e.Answer.Claim.Asked = 4
+		e.Answer.Claim.Requested = 4
 	}, "given answers requests"},
 	"a part of which nobody is told": {parted, func(w *world) {
 		a := w.user(0)
 		w.part(a, "k", 5)
 		e := w.event(func(e *Event) bool { return e.Kind == ClaimReturned })
-		e.Answer.Claim.Asked = 0
+		e.Answer.Claim.Requested = 0
 	}, "given answers requests"},
 	"all told of as a part": {parted, func(w *world) {
 		a := w.user(0)
 		w.buy(a, "k", 2)
 		e := w.event(func(e *Event) bool { return e.Kind == ClaimReturned })
-		e.Answer.Claim.Asked = 2
+		e.Answer.Claim.Requested = 2
 	}, "given answers requests"},
 	"fewer given than asked for, and not noted": {parted, func(w *world) {
 		a := w.user(0)

@@ -18,20 +18,20 @@ type History struct {
 	Sale string // metadata.name
 	Deal Deal   // nil: no unit is worth anything
 
-	Events   []Event            // what clients and operators asked and were told, in order
-	Logs     map[string][]Entry // by name: every slot that was ever stored, in order, also of logs deleted since
-	Deletes  []Delete           // every deletion that took effect, in order
-	Exports  []Export           // every export that was completely written, in order
-	Leases   []Lease            // who had the leases when, in order of their begin
-	Doubts   []Doubt            // when nothing is promised of leases, in order of their begin
-	Grants   []Grant            // every unit that a node gave from a list, in order
-	Losses   []Loss             // of what nodes had in lists, in order
-	Restarts []Restart          // of lock nodes, in order
-	Looks    []Look             // at lists that gave, in order
-	Requests []Received         // every claim that a process received, in order
-	Users    *Users             // nil: the sale has no rules
-	Beacon   []byte             // the value of the round that the sale declares, if it is a draw that does
-	Final    Final
+	Events       []Event            // what clients and operators asked and were told, in order
+	Logs         map[string][]Entry // by name: every slot that was ever stored, in order, also of logs deleted since
+	Deletes      []Delete           // every deletion that took effect, in order
+	Exports      []Export           // every export that was completely written, in order
+	Leases       []Lease            // who had the leases when, in order of their begin
+	Doubts       []Doubt            // when nothing is promised of leases, in order of their begin
+	Grants       []Grant            // every unit that a node gave from a list, in order
+	Losses       []Loss             // of what nodes had in lists, in order
+	Restarts     []Restart          // of lock nodes, in order
+	ListReadings []ListReading      // of lists that gave, in order
+	Requests     []Received         // every claim that a process received, in order
+	Users        *Users             // nil: the sale has no rules
+	Beacon       []byte             // the value of the round that the sale declares, if it is a draw that does
+	Final        Final
 
 	Begin time.Time     // what a right clock showed when the world began; zero: nothing is asked of hours
 	Slack time.Duration // how far the clock of a process that decides may be off the lock nodes'
@@ -70,7 +70,7 @@ type Place struct {
 	At  time.Duration // virtual time, the world's own and no process's; may repeat
 }
 
-// Entry is a slot that became durable, whether or not its writer heard of it.
+// Entry is a slot that became durable, whether or not its writer received the result.
 type Entry struct {
 	Place
 	Sent  time.Duration // when the append was sent
@@ -168,8 +168,8 @@ type Restart struct {
 	Node string // its name
 }
 
-// Look is how a list stood that gave.
-type Look struct {
+// ListReading is a state of a list that gave.
+type ListReading struct {
 	Place
 	Node  int
 	UID   string
@@ -214,18 +214,18 @@ type Received struct {
 // Feed is what a consumer that follows the ledger has made of it, from its begin to its end, by
 // as many processes as it took: one goes on at the position that the one before has left.
 type Feed struct {
-	Place           // when it began
-	Now      bool   // at the end of what there was then
-	Payloads bool   // events have the payloads of units
-	Batches  []Told // in order
-	Ended    Place  // zero: it has not
+	Place            // when it began
+	Now      bool    // at the end of what there was then
+	Payloads bool    // events have the payloads of units
+	Batches  []Batch // in order
+	Ended    Place   // zero: it has not
 	How      How
 	Err      string
 }
 
-// Told is a batch of events, one a line of JSON, the last one a position, which became durable
+// Batch is a batch of events, one a line of JSON, the last one a position, which became durable
 // together.
-type Told struct {
+type Batch struct {
 	Place
 	Lines [][]byte
 }
@@ -336,11 +336,11 @@ const Lost api.Outcome = "lost"
 
 // Claim is a claim as a client was told of it.
 type Claim struct {
-	ID    string // <shard>-<slot>-<index>, or <shard>-u<unit> if a list gave it
-	User  string
-	Units []int64
-	Asked int64  // units asked for, where fewer were given
-	State string // sold or held
+	ID        string // <shard>-<slot>-<index>, or <shard>-u<unit> if a list gave it
+	User      string
+	Units     []int64
+	Requested int64  // quantity of the request, if fewer were granted
+	State     string // sold or held
 }
 
 // Final is how the world stands at its end.
@@ -369,8 +369,8 @@ func (h *History) Op() int {
 	return h.ops - 1
 }
 
-// Tell adds an event at a virtual time.
-func (h *History) Tell(at time.Duration, e Event) {
+// Record adds an event at a virtual time.
+func (h *History) Record(at time.Duration, e Event) {
 	e.Place = h.place(at)
 	h.Events = append(h.Events, e)
 }
@@ -478,9 +478,9 @@ func (h *History) RestartNode(at time.Duration, node string) {
 	h.Restarts = append(h.Restarts, Restart{h.place(at), node})
 }
 
-// Looked adds how a list stood that gave.
-func (h *History) Looked(at time.Duration, node int, uid string, shard int, fill uint64, units int64) {
-	h.Looks = append(h.Looks, Look{h.place(at), node, uid, shard, fill, units})
+// ListRead adds the state of a list that gave.
+func (h *History) ListRead(at time.Duration, node int, uid string, shard int, fill uint64, units int64) {
+	h.ListReadings = append(h.ListReadings, ListReading{h.place(at), node, uid, shard, fill, units})
 }
 
 // RequestReceived adds a claim that a process has received, and returns the function to call with
@@ -503,7 +503,7 @@ func (h *History) Followed(at time.Duration, now bool) int {
 // Fed adds a batch to a feed.
 func (h *History) Fed(at time.Duration, feed int, lines [][]byte) {
 	f := &h.Feeds[feed]
-	f.Batches = append(f.Batches, Told{h.place(at), lines})
+	f.Batches = append(f.Batches, Batch{h.place(at), lines})
 }
 
 // Unfollowed ends a feed.

@@ -23,7 +23,7 @@ func hours(e *evidence, bad fault) {
 	if e.h.Begin.IsZero() {
 		return
 	}
-	asked := e.firstAsked()
+	asked := e.firstInvoked()
 	for _, c := range e.claims {
 		opens, closes := e.h.virtual(c.settings.GetOpensAtUs()), e.h.virtual(c.settings.GetClosesAtUs())
 		if c.again {
@@ -51,9 +51,9 @@ func hours(e *evidence, bad fault) {
 	}
 }
 
-// firstAsked returns when the request of each claim came first. Nobody knows the key
+// firstInvoked returns when the request of each claim came first. Nobody knows the key
 // of one without.
-func (e *evidence) firstAsked() map[request]time.Duration {
+func (e *evidence) firstInvoked() map[request]time.Duration {
 	asked := make(map[request]time.Duration)
 	for _, o := range e.all(ClaimInvoked) {
 		id := request{o.invoked.User, o.invoked.Key}

@@ -15,8 +15,8 @@ const promptly = 5 * time.Second
 
 // spared says why an operation that was answered none_now should have been given units, or
 // should have been told that all is sold. "" if that is not so, or nobody can tell.
-func (e *evidence) spared(r *run, o *operation, said api.Outcome) string {
-	if r == nil || said != api.NoneNow || len(r.shards) == 0 {
+func (e *evidence) spared(r *run, o *operation, outcome api.Outcome) string {
+	if r == nil || outcome != api.NoneNow || len(r.shards) == 0 {
 		return ""
 	}
 	if why := e.longSold(r, o); why != "" {
@@ -47,7 +47,7 @@ func (e *evidence) longSold(r *run, o *operation) string {
 	}
 	for _, sold := range r.soldOut {
 		began := max(e.timeOf(sold.from), s) + promptly
-		if sold.from < o.invoked.Seq && sold.to > o.returned.Seq && o.invoked.At > began && e.askedBefore(r, o, at.after.owner, began) {
+		if sold.from < o.invoked.Seq && sold.to > o.returned.Seq && o.invoked.At > began && e.refusedBefore(r, o, at.after.owner, began) {
 			return fmt.Sprintf("all had been sold since %v", began-promptly)
 		}
 	}
@@ -70,8 +70,8 @@ func (h *History) undisturbed() time.Duration {
 	return since
 }
 
-// askedBefore reports whether an owner told somebody none_now a while before an operation came.
-func (e *evidence) askedBefore(r *run, o *operation, owner string, since time.Duration) bool {
+// refusedBefore reports whether an owner answered none_now a while before an operation came.
+func (e *evidence) refusedBefore(r *run, o *operation, owner string, since time.Duration) bool {
 	return slices.ContainsFunc(e.h.Requests, func(v Received) bool {
 		ago := o.invoked.At - v.At
 		at := r.homeOf(e.ops[v.Op].invoked.User).at(v.Seq)
@@ -184,7 +184,7 @@ func (l *log) leastAvailable(from, to uint64) int64 {
 }
 
 // unreached reports whether a shard may not have given units to another while an operation ran. Where
-// another process has it, the one that lacks units may not have heard yet that it has some.
+// another process has it, the one that lacks units may not know yet that it has some.
 func (e *evidence) unreached(home, l *log, o *operation) bool {
 	from, to := o.invoked.Place, o.returned.Seq
 	a, b := home.at(from.Seq), l.at(from.Seq)

@@ -53,7 +53,7 @@ func linear(e *evidence, bad fault) {
 	var parts [][]porcupine.Operation
 	var whose []subject
 	for _, id := range order {
-		if a := users[id]; len(a.looks) > 0 { // else nobody has seen in which order they came
+		if a := users[id]; len(a.reads) > 0 { // else nobody has seen in which order they came
 			parts, whose = append(parts, a.history()), append(whose, id)
 		}
 	}
@@ -79,31 +79,31 @@ type subject struct {
 type account struct {
 	claims  []*claim // in the order of the log, which is that of the store
 	answers map[*claim]int64
-	looks   []porcupine.Operation
-	ops     []int // whose looks these are
+	reads   []porcupine.Operation
+	ops     []int // whose reads these are
 }
 
 // history returns the claims and what was seen of them.
 func (a *account) history() []porcupine.Operation {
-	all := a.looks
+	all := a.reads
 	for n, c := range a.claims {
 		stored := int64(c.at.Seq)
 		all = append(all, porcupine.Operation{
-			ClientId: n, Input: step{write: true, lo: n}, Call: stored, Return: max(a.told(c), stored),
+			ClientId: n, Input: step{write: true, lo: n}, Call: stored, Return: max(a.answeredAt(c), stored),
 		})
 	}
 	return all
 }
 
-// told returns when somebody was first told of a claim.
-func (a *account) told(c *claim) int64 {
-	if at, ok := a.answers[c]; ok && !c.at.log.run.ackRedis { // else its node told of it
+// answeredAt returns when the first answer reported a claim.
+func (a *account) answeredAt(c *claim) int64 {
+	if at, ok := a.answers[c]; ok && !c.at.log.run.ackRedis { // else its node reported it
 		return at
 	}
 	return math.MaxInt64
 }
 
-// observe adds what an operation's answer says of its user's claims.
+// observe adds the claims of the user in an operation's answer.
 func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad fault) {
 	if !o.answered() {
 		return
@@ -116,26 +116,26 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 		if at, ok := a.answers[c]; !ok || at > int64(o.returned.Seq) {
 			a.answers[c] = int64(o.returned.Seq)
 		}
-		if at := o.returned.Place; o.returned.Answer.Replayed && c.at.Seq < at.Seq && !c.at.unheard(at) { // else its node said so
-			a.look(i, o, slices.Index(a.claims, c)+1, len(a.claims))
+		if at := o.returned.Place; o.returned.Answer.Replayed && c.at.Seq < at.Seq && !c.at.unheard(at) { // else its node answered so
+			a.addRead(i, o, slices.Index(a.claims, c)+1, len(a.claims))
 		}
 		return
 	}
 	r := e.runOf(o)
 	a := users[subject{r, o.invoked.User}]
-	switch said := o.returned.Answer.Outcome; {
+	switch outcome := o.returned.Answer.Outcome; {
 	case a == nil: // there is nothing to be seen
-	case o.invoked.Kind == ReadInvoked && said == "", said == api.LimitReached:
+	case o.invoked.Kind == ReadInvoked && outcome == "", outcome == api.LimitReached:
 		list := o.returned.Answer.Claims
-		if r.ackRedis && said == api.LimitReached {
-			return // its node said so, whatever the ledger had by then
+		if r.ackRedis && outcome == api.LimitReached {
+			return // its node answered so, whatever the ledger had by then
 		}
 		count := len(list)
-		if said == api.LimitReached {
+		if outcome == api.LimitReached {
 			count = o.returned.Answer.Count
 		}
 		// A refusal lists 10 claims at most.
-		if len(list) > count || len(list) == 0 && count > 0 || said == api.LimitReached && len(list) > 10 {
+		if len(list) > count || len(list) == 0 && count > 0 || outcome == api.LimitReached && len(list) > 10 {
 			bad("operation %d: user %q was told of %d claims as the newest of %d", i, o.invoked.User, len(list), count)
 			return
 		}
@@ -145,11 +145,11 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 				return
 			}
 		}
-		a.look(i, o, count, count)
-	case said == api.SoldOut, said == api.NoneNow, said == api.UnitsTaken, said == api.NotAdjacent, said == api.Paused, said == api.Closed && !e.sealedBy(o, r):
+		a.addRead(i, o, count, count)
+	case outcome == api.SoldOut, outcome == api.NoneNow, outcome == api.UnitsTaken, outcome == api.NotAdjacent, outcome == api.Paused, outcome == api.Closed && !e.sealedBy(o, r):
 		for n, c := range a.claims {
 			if c.key == o.invoked.Key {
-				a.look(i, o, 0, n) // the same request that was accepted gets the same answer
+				a.addRead(i, o, 0, n) // the same request that was accepted gets the same answer
 			}
 		}
 	}
@@ -166,9 +166,9 @@ func (e *evidence) sealedBy(o *operation, r *run) bool {
 	return false
 }
 
-func (a *account) look(i int, o *operation, lo, hi int) {
+func (a *account) addRead(i int, o *operation, lo, hi int) {
 	a.ops = append(a.ops, i)
-	a.looks = append(a.looks, porcupine.Operation{
+	a.reads = append(a.reads, porcupine.Operation{
 		ClientId: i, Input: step{lo: lo, hi: hi}, Call: int64(o.invoked.Seq), Return: int64(o.returned.Seq),
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// declared is what a run's declaration says of how its units are given out. It is
+// declared is the way of a run's declaration to give units out. It is
 // that of the first generation; no later one may change it.
 type declared struct {
 	listed   bool // by lists on nodes
@@ -28,7 +28,7 @@ type Packets struct {
 	Format          func(coins int64) string
 }
 
-// Deal says what the units of a declaration are worth that has a red packet, by the
+// Deal returns what the units of a declaration with a red packet are worth, by the
 // seed that its sale's log has.
 type Deal func(declaration, seed []byte) (*Packets, error)
 
@@ -43,7 +43,7 @@ func (p *Packets) amount(unit int64) int64 {
 // declare reads the declaration.
 func (r *run) declare(deal Deal, bad fault) {
 	first := r.planned[0]
-	var said struct {
+	var declaration struct {
 		Engine, Ack string
 		Stock       int64
 		Backlog     int
@@ -53,13 +53,13 @@ func (r *run) declare(deal Deal, bad fault) {
 	if len(first.GetSpec()) == 0 {
 		return // no planner has written it
 	}
-	if err := json.Unmarshal(first.GetSpec(), &said); err != nil {
+	if err := json.Unmarshal(first.GetSpec(), &declaration); err != nil {
 		bad("%v has a declaration that cannot be read: %v", first.at, err)
 		return
 	}
-	r.listed, r.ackRedis = said.Engine == "redis", said.Ack == "redis"
-	r.nodes, r.stock, r.backlog = len(said.Redis.Nodes), said.Stock, said.Backlog
-	if said.RedPacket == nil {
+	r.listed, r.ackRedis = declaration.Engine == "redis", declaration.Ack == "redis"
+	r.nodes, r.stock, r.backlog = len(declaration.Redis.Nodes), declaration.Stock, declaration.Backlog
+	if declaration.RedPacket == nil {
 		return
 	}
 	p, err := deal(first.GetSpec(), first.GetSeed())
@@ -75,7 +75,7 @@ func (r *run) declare(deal Deal, bad fault) {
 			bad("run %s has a packet of %d, which is less than %d", r.uid, amount, p.Min)
 		}
 	}
-	if sum != p.Total || int64(len(p.Amounts)) != said.Stock {
+	if sum != p.Total || int64(len(p.Amounts)) != declaration.Stock {
 		bad("the %d packets of run %s come to %d of %d", len(p.Amounts), r.uid, sum, p.Total)
 	}
 }
@@ -120,17 +120,17 @@ func (e *evidence) readGrants() {
 	}
 }
 
-// told reports whether a grant is what a user was told of, and was given before.
-func (g *grant) told(told Claim, user string, before uint64) bool {
-	return g.User == user && told.User == user && slices.Equal(told.Units, []int64{g.Unit}) && g.Seq < before
+// matches reports whether a grant is the claim of an answer, and was given before.
+func (g *grant) matches(answered Claim, user string, before uint64) bool {
+	return g.User == user && answered.User == user && slices.Equal(answered.Units, []int64{g.Unit}) && g.Seq < before
 }
 
-// forgiven reports whether what a client was told may be missing in the ledger: with
+// forgiven reports whether a claim in an answer may be missing in the ledger: with
 // ack redis the node that had given it has lost it since, before or after the
-// client heard.
-func (e *evidence) forgiven(told Claim, user string, before uint64) bool {
-	return slices.ContainsFunc(e.grantsByID[told.ID], func(g *grant) bool {
-		return g.run.ackRedis && g.lost && g.told(told, user, before)
+// client received it.
+func (e *evidence) forgiven(answered Claim, user string, before uint64) bool {
+	return slices.ContainsFunc(e.grantsByID[answered.ID], func(g *grant) bool {
+		return g.run.ackRedis && g.lost && g.matches(answered, user, before)
 	})
 }
 
@@ -268,14 +268,14 @@ func (g *grant) end(h *History) {
 	}
 }
 
-// looks judges the lists that gave under the fill of their shard's log: what they
+// listReadings judges the lists that gave under the fill of their shard's log: what they
 // had to give was available, and on no other shard's node.
-func looks(e *evidence, bad fault) {
+func listReadings(e *evidence, bad fault) {
 	runs := make(map[string]*run)
 	for _, r := range e.runs {
 		runs[r.uid] = r
 	}
-	for _, k := range e.h.Looks {
+	for _, k := range e.h.ListReadings {
 		if r := runs[k.UID]; r == nil || !r.listed || k.Shard >= len(r.shards) || k.Node != k.Shard%r.nodes {
 			bad("node %d has a list %d of run %s, which is not there", k.Node, k.Shard, k.UID)
 		} else {
@@ -285,7 +285,7 @@ func looks(e *evidence, bad fault) {
 }
 
 // compare holds a list against the last slot of its log, nil if it has none.
-func (k *Look) compare(s *slot, bad fault) {
+func (k *ListReading) compare(s *slot, bad fault) {
 	switch {
 	case s == nil || k.Fill > s.after.fill:
 		bad("list %d of run %s gives under fill %d at %v, which its log does not have", k.Shard, k.UID, k.Fill, k.At)
@@ -299,22 +299,22 @@ func (k *Look) compare(s *slot, bad fault) {
 // emptied reports whether a shard's list had nothing to give at some time while an
 // operation ran, whatever the ledger, which is behind, had available.
 func (e *evidence) emptied(home *log, o *operation) bool {
-	return slices.ContainsFunc(e.h.Looks, func(k Look) bool {
+	return slices.ContainsFunc(e.h.ListReadings, func(k ListReading) bool {
 		return k.UID == home.run.uid && k.Shard == home.shard && k.Units == 0 && k.Seq > o.invoked.Seq && k.Seq < o.returned.Seq
 	})
 }
 
-// told judges what the clients were told of lists against each other: a unit has
+// listAnswers compares the answers to clients of lists with each other: a unit has
 // one user and a user one unit. With ack ledger always; with ack redis but for
 // what a node lost.
-func told(e *evidence, bad fault) {
+func listAnswers(e *evidence, bad fault) {
 	type known struct {
 		claim Claim
 		op    int
 		grant *grant
 	}
 	units, users := make(map[subject]known), make(map[subject]known)
-	tell := func(i int, o *operation, c Claim) {
+	compare := func(i int, o *operation, c Claim) {
 		g := e.grantOf(o, c)
 		switch {
 		case len(e.grantsByID) > 0 && len(e.grantsByID[c.ID]) == 0:
@@ -338,20 +338,20 @@ func told(e *evidence, bad fault) {
 				continue
 			}
 			if accepted(o.returned.Answer.Outcome) {
-				tell(i, o, o.returned.Answer.Claim)
+				compare(i, o, o.returned.Answer.Claim)
 			}
 			for _, c := range o.returned.Answer.Claims {
-				tell(i, o, c)
+				compare(i, o, c)
 			}
 		}
 	}
 }
 
-// grantOf returns the newest grant of which an operation was told, nil if there is
+// grantOf returns the newest grant in the answer to an operation, nil if there is
 // none.
 func (e *evidence) grantOf(o *operation, c Claim) *grant {
 	for _, g := range slices.Backward(e.grantsByID[c.ID]) {
-		if g.told(c, o.invoked.User, o.returned.Seq) {
+		if g.matches(c, o.invoked.User, o.returned.Seq) {
 			return g
 		}
 	}

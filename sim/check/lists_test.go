@@ -187,15 +187,15 @@ func given(w *world) *world {
 	w.answer(w.invoke(a, "a", 1), Answer{Outcome: "sold", Claim: w.claims(a)[0], Replayed: true})
 	w.refuse(a, "b", 1, "limit_reached")
 	w.fill()
-	w.h.Looked(w.pass(), 1, w.uid, 1, 2, 3)
+	w.h.ListRead(w.pass(), 1, w.uid, 1, 2, 3)
 	w.grab(b, "", 6)
 	w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
 	w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
 	w.fill()
 	w.grab(w.user(0), "c", 2)
-	w.h.Looked(w.pass(), 0, w.uid, 0, 3, 0)
+	w.h.ListRead(w.pass(), 0, w.uid, 0, 3, 0)
 	op := w.invoke(w.user(0), "d", 1)
-	w.h.Looked(w.pass(), 0, w.uid, 0, 3, 0) // one unit is on its way to another shard
+	w.h.ListRead(w.pass(), 0, w.uid, 0, 3, 0) // one unit is on its way to another shard
 	w.answer(op, Answer{Outcome: "none_now"})
 	w.rest()
 	return w
@@ -355,7 +355,7 @@ func TestToleratedLists(t *testing.T) {
 		"a list of a fill that is over": {withAckLedger, func(w *world) {
 			w.fill()
 			w.plan(0, 0, pb.Phase_PAUSED)
-			w.h.Looked(w.pass(), 0, w.uid, 0, 1, 9)
+			w.h.ListRead(w.pass(), 0, w.uid, 0, 1, 9)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -552,26 +552,26 @@ var listFaults = map[string]planted{
 		w.anotherRun(spec.AckRedis, 10)
 		w.firstTwice(a, "k", 2)
 	}, "first"},
-	"a list of no run":     {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, "fedcba9876543210", 0, 1, 0) }, "looks"},
-	"a list of no shard":   {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, shards, 1, 0) }, "looks"},
-	"a list where is none": {newWorld, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, 0, 0, 0) }, "looks"},
+	"a list of no run":     {withAckLedger, func(w *world) { w.h.ListRead(w.pass(), 0, "fedcba9876543210", 0, 1, 0) }, "looks"},
+	"a list of no shard":   {withAckLedger, func(w *world) { w.h.ListRead(w.pass(), 0, w.uid, shards, 1, 0) }, "looks"},
+	"a list where is none": {newWorld, func(w *world) { w.h.ListRead(w.pass(), 0, w.uid, 0, 0, 0) }, "looks"},
 	"a list before its log": {declaredListed, func(w *world) {
-		w.h.Looked(w.pass(), 0, w.uid, 0, 0, 0)
+		w.h.ListRead(w.pass(), 0, w.uid, 0, 0, 0)
 		w.open()
 	}, "looks"},
 	"none now though another shard's list is empty": {withAckLedger, func(w *world) {
-		w.emptyWhile(nothing, func() { w.h.Looked(w.pass(), 1, w.uid, 1, 1, 0) }, nothing)
+		w.emptyWhile(nothing, func() { w.h.ListRead(w.pass(), 1, w.uid, 1, 1, 0) }, nothing)
 	}, "refusals"},
 	"none now though the list was empty before": {withAckLedger, func(w *world) {
-		w.emptyWhile(func() { w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0) }, nothing, nothing)
+		w.emptyWhile(func() { w.h.ListRead(w.pass(), 0, w.uid, 0, 1, 0) }, nothing, nothing)
 	}, "refusals"},
 	"none now though the list is empty only later": {withAckLedger, func(w *world) {
-		w.emptyWhile(nothing, nothing, func() { w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0) })
+		w.emptyWhile(nothing, nothing, func() { w.h.ListRead(w.pass(), 0, w.uid, 0, 1, 0) })
 	}, "refusals"},
 	"none now though the list of the run before is empty": {withAckLedger, func(w *world) {
 		w.fill()
 		w.anotherRun(spec.AckLedger, 10)
-		w.emptyWhile(nothing, func() { w.h.Looked(w.pass(), 0, testUID, 0, 1, 0) }, nothing)
+		w.emptyWhile(nothing, func() { w.h.ListRead(w.pass(), 0, testUID, 0, 1, 0) }, nothing)
 	}, "refusals"},
 	"a unit told to two users with ack ledger, and its node has lost it": {withAckLedger, func(w *world) {
 		w.invoke(w.user(1), "never answered", 1)
@@ -622,13 +622,13 @@ var listFaults = map[string]planted{
 	"a list on another node": {withAckLedger, func(w *world) {
 		w.grab(w.user(0), "k", 1)
 		w.h.Grants[0].Node = 1
-		w.h.Looked(w.pass(), 1, w.uid, 0, 1, 0)
+		w.h.ListRead(w.pass(), 1, w.uid, 0, 1, 0)
 	}, "grants looks"},
-	"a list with too much":        {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, 0, 1, 4) }, "looks"},
-	"a list under a fill to come": {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, 0, 2, 0) }, "looks"},
+	"a list with too much":        {withAckLedger, func(w *world) { w.h.ListRead(w.pass(), 0, w.uid, 0, 1, 4) }, "looks"},
+	"a list under a fill to come": {withAckLedger, func(w *world) { w.h.ListRead(w.pass(), 0, w.uid, 0, 2, 0) }, "looks"},
 	"a list that gives while paused": {withAckLedger, func(w *world) {
 		w.plan(0, 0, pb.Phase_PAUSED)
-		w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0)
+		w.h.ListRead(w.pass(), 0, w.uid, 0, 1, 0)
 	}, "looks"},
 	"a unit told to two users": {withAckRedis, func(w *world) {
 		w.drain(w.early(w.user(0), "k", 1))
@@ -649,7 +649,7 @@ var listFaults = map[string]planted{
 	}, "answers requests"},
 	"none now though the list has some": {withAckLedger, func(w *world) {
 		op := w.invoke(w.user(0), "k", 1)
-		w.h.Looked(w.pass(), 0, w.uid, 0, 1, 1)
+		w.h.ListRead(w.pass(), 0, w.uid, 0, 1, 1)
 		w.answer(op, Answer{Outcome: "none_now"})
 	}, "refusals"},
 	"another refund": {withPackets, func(w *world) {

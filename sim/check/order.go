@@ -16,23 +16,23 @@ func (r *run) byPriority(generation uint64) bool {
 	if generation == 0 || generation > uint64(len(r.planned)) {
 		return false
 	}
-	var said struct {
+	var declaration struct {
 		Queue struct{ Order string }
 	}
 	p := r.planned[generation-1]
-	return len(p.GetSpec()) > 0 && json.Unmarshal(p.GetSpec(), &said) == nil && said.Queue.Order == "priority"
+	return len(p.GetSpec()) > 0 && json.Unmarshal(p.GetSpec(), &declaration) == nil && declaration.Queue.Order == "priority"
 }
 
 // order judges in which order requests that waited together were given units: by priority where
 // the sale declares that, and else as they came. One that came to the owner before its commit
 // before the last was stored is in the batch of the next one, if it has no answer by then.
 func order(e *evidence, bad fault) {
-	asked := e.arrivals()
+	requested := e.arrivals()
 	for _, l := range e.logs {
 		if l.run.listed || l.run.isDraw() {
 			continue
 		}
-		e.orderOf(l, asked, bad)
+		e.orderOf(l, requested, bad)
 	}
 }
 
@@ -60,7 +60,7 @@ func (e *evidence) arrivals() map[request]*arrival {
 }
 
 // orderOf judges the commits of one shard.
-func (e *evidence) orderOf(l *log, asked map[request]*arrival, bad fault) {
+func (e *evidence) orderOf(l *log, requested map[request]*arrival, bad fault) {
 	granted := make(map[request]*claim)
 	for _, c := range e.claims {
 		if c.at.log == l && !c.again {
@@ -68,7 +68,7 @@ func (e *evidence) orderOf(l *log, asked map[request]*arrival, bad fault) {
 		}
 	}
 	var waiters []*arrival
-	for id, a := range asked {
+	for id, a := range requested {
 		if a.once && l.run.homeOf(id.user) == l && !a.op.invoked.chooses() && !e.h.Withdrawn[a.received.Op] {
 			waiters = append(waiters, a)
 		}
@@ -86,7 +86,7 @@ func (e *evidence) orderOf(l *log, asked map[request]*arrival, bad fault) {
 			if w.received.Ended != 0 && w.received.Ended < c.at.Seq || granted[w.id()] == c {
 				continue
 			}
-			if e.goesFirst(c, asked[request{c.user, c.key}], w, granted[w.id()]) {
+			if e.goesFirst(c, requested[request{c.user, c.key}], w, granted[w.id()]) {
 				bad("%v was given %d units before operation %d (user %q, key %q), which waited for %d with it and comes first",
 					c, len(c.units), w.received.Op, w.op.invoked.User, w.op.invoked.Key, w.op.invoked.Quantity)
 			}

@@ -21,7 +21,7 @@ func payloadUID(log string) (uid string, ok bool) {
 	return uid, ok && found
 }
 
-// payloads judges what units are said to be: each unit that a plan adds has a name in the
+// payloads judges the names of units: each unit that a plan adds has a name in the
 // ledger before the plan is in the sale's log, no two units of the sale have one name, and
 // the sale has the units that it declares.
 func payloads(e *evidence, bad fault) {
@@ -113,7 +113,7 @@ func among(ranges []*pb.Range, unit int64) bool {
 	return slices.ContainsFunc(ranges, func(r *pb.Range) bool { return unit >= r.GetFirst() && unit < r.GetFirst()+r.GetCount() })
 }
 
-// stored is what the log of units had said of those of a plan by a time.
+// stored returns what the log of units had for those of a plan by a time.
 func (e *evidence) stored(r *run, plan []byte, before uint64, bad fault) map[int64]string {
 	names := make(map[int64]string)
 	l := e.payloadLogs[payloadLog(r.uid)]
@@ -130,12 +130,12 @@ func (e *evidence) stored(r *run, plan []byte, before uint64, bad fault) map[int
 			if s.Seq > before || string(payload.GetPlan()) != string(plan) {
 				continue
 			}
-			said, ok := unpack(e.opened(l.name, payload))
-			if !ok || int64(len(said)) != payload.GetCount() {
-				bad("%v says of %d units what cannot be read, or of %d", s, payload.GetCount(), len(said))
+			columns, ok := unpack(e.opened(l.name, payload))
+			if !ok || int64(len(columns)) != payload.GetCount() {
+				bad("%v says of %d units what cannot be read, or of %d", s, payload.GetCount(), len(columns))
 				continue
 			}
-			for i, name := range said {
+			for i, name := range columns {
 				unit := payload.GetFirst() + int64(i)
 				if was, again := names[unit]; again && was != name {
 					bad("%v says that unit %d is %q, which was %q by the same plan", s, unit, name, was)
@@ -185,13 +185,13 @@ func unpack(b []byte) (names []string, ok bool) {
 // declaredNames are the units that a declaration names in ranges such as A1-A4; nil: it names
 // none.
 func declaredNames(spec []byte) (names []string) {
-	var said struct {
+	var declaration struct {
 		Units *struct{ Range []string }
 	}
-	if json.Unmarshal(spec, &said) != nil || said.Units == nil {
+	if json.Unmarshal(spec, &declaration) != nil || declaration.Units == nil {
 		return nil
 	}
-	for _, text := range said.Units.Range {
+	for _, text := range declaration.Units.Range {
 		first, last, _ := strings.Cut(text, "-")
 		row := strings.TrimRight(first, "0123456789")
 		var from, to int

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Service is a payment service: what it was paid, and what it said of that.
+// Service is a payment service: its payments, and its answers.
 type Service struct {
-	Checked bool          // the sale declares how the service is asked
+	Checked bool          // the sale declares a check of the service
 	Bound   time.Duration // within which the ledger has a payment, from its time or that of Calm on
 	Calm    time.Duration // when the faults stopped
-	Down    time.Duration // when the processes were told to go down; 0: they were not
+	Down    time.Duration // when the processes were signalled to go down; 0: they were not
 
 	Payments []Payment // in order
 	Calls    []Call    // in order
@@ -22,13 +22,13 @@ type Payment struct {
 	Run       int64
 	Claim     string // its id
 	Reference string
-	First     bool   // of its claim: checks are told of this one
-	Sent      bool   // a webhook tells of it, until it is carried out
+	First     bool   // of its claim: checks receive this one
+	Sent      bool   // a webhook reports it, until it is carried out
 	Misread   bool   // a check was answered, wrongly, that it was not made yet
-	Done      uint64 // Seq of when a process said that it had carried out the webhook; 0: none has
+	Done      uint64 // Seq of when a process reported the webhook as carried out; 0: none has
 }
 
-// Call is what the service says of a claim to a process, whether or not that hears it: which
+// Call is the answer of the service to a process about a claim, whether or not it arrives: which
 // payment paid it, or "", that it will not be paid.
 type Call struct {
 	Place
@@ -43,12 +43,12 @@ func (h *History) Paid(at time.Duration, run int64, claim, reference string, fir
 	return len(h.Service.Payments) - 1
 }
 
-// Called adds what the service says of a claim.
+// Called adds an answer of the service about a claim.
 func (h *History) Called(at time.Duration, run int64, claim, reference string) {
 	h.Service.Calls = append(h.Service.Calls, Call{h.place(at), run, claim, reference})
 }
 
-// CarriedOut adds that a process said that it had carried out the webhook of a payment.
+// CarriedOut adds that a process reported the webhook of a payment as carried out.
 func (h *History) CarriedOut(at time.Duration, payment int) {
 	if p := &h.Service.Payments[payment]; p.Done == 0 {
 		p.Done = h.place(at).Seq
@@ -65,7 +65,7 @@ type booking struct {
 
 // payments judges that each payment which the service counts as made is in the ledger, once:
 // its claim is sold by it, or it is due as a refund; and that no claim is confirmed or cancelled
-// by what the service, or whoever confirms beside it, never said.
+// without a report of the service, or of whoever confirms beside it.
 func payments(e *evidence, bad fault) {
 	s := e.h.Service
 	if s == nil {
@@ -110,7 +110,7 @@ func (e *evidence) strayed(c *claim, b booking) bool {
 	return len(r.planned) > 0 && !e.reported(c, b.reference, b.at) && e.called(c, b.reference, r.planned[0].at)
 }
 
-// called reports whether the service, or whoever confirms claims beside it, has told of a payment
+// called reports whether the service, or whoever confirms claims beside it, has reported a payment
 // for a claim before a slot was stored; "": that it will not be paid.
 func (e *evidence) called(c *claim, reference string, before *slot) bool {
 	if e.reported(c, reference, before) {

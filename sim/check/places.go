@@ -21,7 +21,7 @@ type moment struct {
 	inFlight   int64 // sent and not acknowledged
 	fill       uint64
 	entries    int64 // of a draw
-	closed     bool  // and its log has said which these are
+	closed     bool  // and its log has their number and root
 	sealed     bool
 
 	outcomes
@@ -55,7 +55,7 @@ type claim struct {
 	user       string
 	key        string
 	units      []int64
-	asked      int64        // units asked for, where fewer were given
+	requested  int64        // quantity of the request, if fewer were granted
 	left       int64        // units that the shard had available after it
 	deadline   int64        // 0: never held
 	grace      int64        // from there to the release

@@ -8,7 +8,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Reading is what the metrics of a process say at a time, by name and the values of labels.
+// Reading has the metrics of a process at a time, by name and the values of labels.
 type Reading struct {
 	Place
 	Process string
@@ -24,10 +24,10 @@ func (h *History) Read(at time.Duration, r Reading) {
 	h.Readings = append(h.Readings, r)
 }
 
-// heard is how long a process may take to hear what the shards of others have.
-const heard = 1500 * time.Millisecond
+// reportDelay is how long a process may take to receive the reports of the shards of others.
+const reportDelay = 1500 * time.Millisecond
 
-// readings compares what metrics say of the units, holds, payments and refunds of a sale with
+// readings compares the metrics of the units, holds, payments and refunds of a sale with
 // what its log adds up to. All processes answer for all shards; where something was stored just
 // before, they need not know of it.
 func readings(e *evidence, bad fault) {
@@ -54,14 +54,14 @@ func readings(e *evidence, bad fault) {
 // restless reports whether a shard has no slot before a reading, or one that was stored just then.
 func (r *run) restless(x *Reading) bool {
 	for _, l := range r.shards {
-		if s := l.at(x.Seq); s == nil || s.At > x.At-heard || s.after.sealed {
+		if s := l.at(x.Seq); s == nil || s.At > x.At-reportDelay || s.after.sealed {
 			return true
 		}
 	}
 	return false
 }
 
-// metrics is what a reading should say.
+// metrics returns the expected values of a reading.
 func (r *run) metrics(e *evidence, x *Reading) map[string]float64 {
 	var sum moment
 	paid, settings := false, (*pb.Settings)(nil)

@@ -31,7 +31,7 @@ type spot struct {
 	index uint32
 }
 
-// recount puts every unit where the slots say, in the order in which they were
+// recount puts every unit where the slots have it, in the order in which they were
 // stored over all shards. A unit that is moved from where it is not is reported.
 func recount(e *evidence, bad fault) {
 	stocks := make(map[*run]*stock)
@@ -160,7 +160,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	sh := st.shards[s.log.shard]
 	id := request{op.GetUser(), string(op.GetKey())}
 	c := &claim{
-		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), asked: int64(op.GetRequested()), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
+		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), requested: int64(op.GetRequested()), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
 		first: op.GetUnits(), settings: sh.settings, generation: sh.generation, had: sh.users[id.user], unpaid: sh.unpaid[id.user], again: sh.requests[id],
 		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(), attributes: op.GetAttributes(), entry: op.GetEntry(),
 	}

@@ -19,17 +19,17 @@ const (
 // grace is how long an owner may go on refusing by the settings of a generation
 // that is not the shard's newest any more, as long as it has appended nothing
 // since: what it appends shows that it knows all that was stored before. Of a
-// planner's generation it hears when it reads the sale's log. Without having read
-// that for a ttl it says nothing; but a read may lag, and while it does not know
+// planner's generation it learns when it reads the sale's log. Without having read
+// that for a ttl it answers nothing; but a read may lag, and while it does not know
 // what became of an append, it answers by what it knew before. Neither has a
 // bound in what salectl promises, so this is what the simulation does at most:
 // 3 s of ttl, 3 s in which reads are answered from the past, and 2 s for a call
 // that is lost, three times.
 const grace = 12 * time.Second
 
-// refusals judges every claim that was refused: whatever it says must have been
-// so at some time between the request and the answer. What a process says of
-// itself (standby, overloaded, no_quorum, draining, not_checked) and what it may say from an
+// refusals judges every claim that was refused: its reason must have been
+// so at some time between the request and the answer. What a process answers about
+// itself (standby, overloaded, no_quorum, draining, not_checked) and what it may answer from an
 // old read of the sale's log (no_such_sale, not_open) is not judged.
 func refusals(e *evidence, bad fault) {
 	for i, o := range e.all(ClaimInvoked) {
@@ -37,7 +37,7 @@ func refusals(e *evidence, bad fault) {
 			continue
 		}
 		q := o.invoked
-		switch said := o.returned.Answer.Outcome; said {
+		switch outcome := o.returned.Answer.Outcome; outcome {
 		case api.Standby, api.Overloaded, api.NoQuorum, api.Draining, api.NotChecked, api.NoSuchSale, api.NotOpen:
 		case api.NotEligible:
 			if !e.ineligible(o) {
@@ -60,34 +60,34 @@ func refusals(e *evidence, bad fault) {
 			}
 		case api.Expired, api.Cancelled, api.Refunded:
 			if !slices.ContainsFunc(e.claims, func(c *claim) bool {
-				return c.user == q.User && e.keyed(c, q) && c.was(string(said), q.Seq, o.returned.Seq)
+				return c.user == q.User && e.keyed(c, q) && c.was(string(outcome), q.Seq, o.returned.Seq)
 			}) {
-				bad("operation %d: no claim of user %q under key %q was %s then", i, q.User, q.Key, said)
+				bad("operation %d: no claim of user %q under key %q was %s then", i, q.User, q.Key, outcome)
 			}
 		case api.UnitsTaken, api.NotAdjacent:
 			if why := e.withheld(o); why != "" {
 				bad("operation %d (user %q, %d units of %v) was answered %q between %v and %v, and %s",
-					i, q.User, q.Quantity, q.Units, said, q.At, o.returned.At, why)
+					i, q.User, q.Quantity, q.Units, outcome, q.At, o.returned.At, why)
 			}
 		case api.SoldOut, api.NoneNow, api.LimitReached, api.Paused, api.Closed:
-			if r := e.runOf(o); r != nil && !e.holds(r, o, said) {
+			if r := e.runOf(o); r != nil && !e.holds(r, o, outcome) {
 				bad("operation %d (user %q, %d units) was answered %q, which was at no time true between its begin at %v and its end at %v",
-					i, q.User, q.Quantity, said, q.At, o.returned.At)
-			} else if why := e.spared(r, o, said); why != "" {
-				bad("operation %d (user %q, %d units) was answered %q between %v and %v, and %s", i, q.User, q.Quantity, said, q.At, o.returned.At, why)
+					i, q.User, q.Quantity, outcome, q.At, o.returned.At)
+			} else if why := e.spared(r, o, outcome); why != "" {
+				bad("operation %d (user %q, %d units) was answered %q between %v and %v, and %s", i, q.User, q.Quantity, outcome, q.At, o.returned.At, why)
 			}
 		default:
-			bad("operation %d was answered %q, which is no outcome", i, said)
+			bad("operation %d was answered %q, which is no outcome", i, outcome)
 		}
 	}
 }
 
 // holds reports whether a refusal was true at some time while the operation ran.
-func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
-	if r.isDraw() && (said == api.SoldOut || said == api.NoneNow) {
+func (e *evidence) holds(r *run, o *operation, outcome api.Outcome) bool {
+	if r.isDraw() && (outcome == api.SoldOut || outcome == api.NoneNow) {
 		return false // entries need no units
 	}
-	if said == api.SoldOut {
+	if outcome == api.SoldOut {
 		return r.soldOutToOwner(o) || slices.ContainsFunc(r.soldOut, func(s span) bool {
 			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.endedBy.unknown(o.invoked.Place) || s.endedBy.unheard(o.invoked.Place))
 		})
@@ -96,13 +96,13 @@ func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
 		return true
 	}
 	home := r.shards[xxhash.Sum64String(o.invoked.User)%uint64(len(r.shards))]
-	if said == api.NoneNow && e.emptied(home, o) {
+	if outcome == api.NoneNow && e.emptied(home, o) {
 		return true
 	}
 	during := home.during(o.invoked.Place, o.returned.Seq)
 	return len(during) == 0 || slices.ContainsFunc(during, func(s *slot) bool {
 		m := &s.after
-		switch said {
+		switch outcome {
 		case api.NoneNow:
 			return m.available < m.least(o)
 		case api.LimitReached:
@@ -128,7 +128,7 @@ func (e *evidence) has(home *log, o *operation) (units int64) {
 	}
 	for _, g := range e.grants {
 		if r := home.run; r.ackRedis && g.run == r && g.User == o.invoked.User && g.Seq < o.returned.Seq {
-			units++ // its node said so
+			units++ // its node answered so
 		}
 	}
 	return units
@@ -193,7 +193,7 @@ func (l *log) during(from Place, to uint64) []*slot {
 
 // known returns the place of the oldest slot before another place of which the owner may
 // not have known: of its own last one the reply may be on its way, and of those that a
-// planner stored since it hears when it reads the log, or appends.
+// planner stored since it learns when it reads the log, or appends.
 func (l *log) known(seq uint64) uint64 {
 	last := l.at(seq)
 	if last == nil {
@@ -209,7 +209,7 @@ func (l *log) known(seq uint64) uint64 {
 }
 
 // taken reports whether the shard was taken over a short while before a time, at a slot
-// or before it: the owner before may not have heard of that, and still answer.
+// or before it: the owner before may not know of that, and still answer.
 func (l *log) taken(slot int, at Place) bool {
 	for k := slot; k > 0 && l.slots[k].At+grace > at.At; k-- {
 		if before := l.slots[k-1].after.writer; before != "" && before != l.slots[k].after.writer {
@@ -240,19 +240,19 @@ func (s *slot) unknown(at Place) bool {
 	return true
 }
 
-// unheard reports whether an owner may not have heard at a time that a slot of its own is
+// unheard reports whether an owner may not know at a time that a slot of its own is
 // stored, which brought units back: it has appended nothing since.
 func (s *slot) unheard(at Place) bool {
 	return s.byOwner() && s.after.generation == s.before && s.At+grace > at.At && s.log.at(at.Seq) == s
 }
 
-// keyed reports whether a claim of the same user may be the one that was asked for: it has the
+// keyed reports whether a claim of the same user may be the requested one: it has the
 // key, or there was none, and it was stored since under one that nobody gave.
-func (e *evidence) keyed(c *claim, asked *Event) bool {
-	if asked.Key != "" {
-		return c.key == asked.Key
+func (e *evidence) keyed(c *claim, invoked *Event) bool {
+	if invoked.Key != "" {
+		return c.key == invoked.Key
 	}
-	return c.at.Seq > asked.Seq && !slices.ContainsFunc(e.ops, func(o *operation) bool {
+	return c.at.Seq > invoked.Seq && !slices.ContainsFunc(e.ops, func(o *operation) bool {
 		return o != nil && o.invoked != nil && o.invoked.Kind == ClaimInvoked && o.invoked.User == c.user && o.invoked.Key == c.key
 	})
 }

@@ -19,7 +19,7 @@ type Users struct {
 // Sources are the tables that a generation reads users and purchases from; "": none, or a file.
 type Sources struct{ Users, History string }
 
-// terms are what a generation asks of users; -1: nothing.
+// terms are the requirements of a generation for users; -1: nothing.
 type terms struct {
 	level, bought int64
 	from          Sources
@@ -57,19 +57,19 @@ func (u *Users) versions(from, to time.Duration) (all []int) {
 	return all
 }
 
-// terms returns what a generation asks of users. Where its declaration cannot be read, which
-// others report, it asks for nothing.
+// terms returns the requirements of a generation for users. Where its declaration cannot be read, which
+// others report, it has none.
 func (p *planned) terms() (terms, error) {
 	t := terms{level: -1, bought: -1}
 	type source struct{ HBase struct{ Table string } }
-	var said struct {
+	var declaration struct {
 		Rules          []struct{ Require string }
 		Users, History source
 	}
-	if len(p.GetSpec()) == 0 || json.Unmarshal(p.GetSpec(), &said) != nil {
+	if len(p.GetSpec()) == 0 || json.Unmarshal(p.GetSpec(), &declaration) != nil {
 		return t, nil
 	}
-	for _, r := range said.Rules {
+	for _, r := range declaration.Rules {
 		_, err := fmt.Sscanf(r.Require, "user.level >= %d", &t.level)
 		if err != nil {
 			_, err = fmt.Sscanf(r.Require, "history.filter(p, p.sale == 'first').units() <= %d", &t.bought)
@@ -78,7 +78,7 @@ func (p *planned) terms() (terms, error) {
 			return t, err
 		}
 	}
-	t.from = Sources{said.Users.HBase.Table, said.History.HBase.Table}
+	t.from = Sources{declaration.Users.HBase.Table, declaration.History.HBase.Table}
 	return t, nil
 }
 
@@ -88,25 +88,25 @@ func ruleSets(e *evidence, bad fault) {
 	for _, r := range e.runs {
 		names := make(map[terms]string)
 		for _, p := range r.planned {
-			asked, err := p.terms()
+			requested, err := p.terms()
 			name := string(p.GetSettings().GetRules())
-			switch had, known := names[asked]; {
+			switch had, known := names[requested]; {
 			case err != nil:
 				bad("%v has rules that cannot be read: %v", p.at, err)
-			case (asked.level < 0 && asked.bought < 0) != (name == ""):
-				bad("%v has the rule set %x, and declares %+v", p.at, name, asked)
+			case (requested.level < 0 && requested.bought < 0) != (name == ""):
+				bad("%v has the rule set %x, and declares %+v", p.at, name, requested)
 			case known && had != name:
 				bad("%v names a rule set %x that was %x before", p.at, name, had)
 			}
-			names[asked] = name
+			names[requested] = name
 		}
 	}
 }
 
 // eligible holds each claim against the rules of the generation that its shard was at: by
-// what was known of its user when it was asked for, they let it in.
+// what was known of its user when it was requested, they let it in.
 func eligible(e *evidence, bad fault) {
-	asked := e.firstAsked()
+	requested := e.firstInvoked()
 	for _, c := range e.claims {
 		rules := c.settings.GetRules()
 		if c.again {
@@ -118,7 +118,7 @@ func eligible(e *evidence, bad fault) {
 			}
 			continue
 		}
-		from := asked[request{c.user, c.key}] // 0: nobody knows the key of one that was made for it
+		from := requested[request{c.user, c.key}] // 0: nobody knows the key of one that was made for it
 		p := c.at.log.run.planned[c.generation-1]
 		t, err := p.terms()
 		if let, _ := t.allow(e.h.Users, c.user, from, c.at.At, string(c.attributes)); err != nil || !let {
@@ -128,7 +128,7 @@ func eligible(e *evidence, bad fault) {
 }
 
 // ineligible reports whether rules that a process may have known refuse a request, at some
-// time while it ran. It hears of a generation when it reads the sale's log.
+// time while it ran. It learns of a generation when it reads the sale's log.
 func (e *evidence) ineligible(o *operation) bool {
 	if e.h.Users == nil {
 		return false

@@ -181,19 +181,19 @@ func (st *stock) relocate(s *slot, c *claim, op *pb.Settle, before, now string) 
 	}
 }
 
-// settlements judges what was said to whoever wanted a claim settled, and that no payment
+// settlements judges the answers to settlements, and that no payment
 // is lost: it has bought its claim, or is owed back.
 func settlements(e *evidence, bad fault) {
-	asked := make(map[string]uint64) // payments, and when each was first told of
+	requested := make(map[string]uint64) // payments, and when each was first reported
 	if s := e.h.Service; s != nil {
 		for _, x := range slices.Backward(s.Calls) {
-			asked[x.Reference] = x.Seq
+			requested[x.Reference] = x.Seq
 		}
 	}
 	for i, o := range e.all(SettleInvoked) {
 		q := o.invoked
-		if at, known := asked[q.Payment]; !known || q.Seq < at {
-			asked[q.Payment] = q.Seq
+		if at, known := requested[q.Payment]; !known || q.Seq < at {
+			requested[q.Payment] = q.Seq
 		}
 		if !o.answered() {
 			continue
@@ -206,14 +206,14 @@ func settlements(e *evidence, bad fault) {
 	}
 	for _, c := range e.claims {
 		for _, payment := range append(slices.Clone(c.owed), c.payment) {
-			if at, known := asked[payment]; payment != "" && (!known || at > c.states[len(c.states)-1].seq && !slices.Contains(c.owed, payment)) {
+			if at, known := requested[payment]; payment != "" && (!known || at > c.states[len(c.states)-1].seq && !slices.Contains(c.owed, payment)) {
 				bad("%v has payment %q, of which nobody has told", c, payment)
 			}
 		}
 	}
 }
 
-// settledAs reports whether a claim allows what was said of it.
+// settledAs reports whether a claim allows the answer about it.
 func (c *claim) settledAs(o *operation) bool {
 	q, a := o.invoked, o.returned.Answer
 	was := func(state api.Outcome) bool { return c.was(string(state), q.Seq, o.returned.Seq) }
@@ -242,10 +242,10 @@ func (c *claim) settledAs(o *operation) bool {
 	return false
 }
 
-// elsewhere reports whether an answer tells nothing of a claim: the process has not looked,
+// elsewhere reports whether an answer has nothing of a claim: the process has not read it,
 // or the run of the claim is not the one that it serves.
-func (e *evidence) elsewhere(id string, said api.Outcome) bool {
-	switch said {
+func (e *evidence) elsewhere(id string, outcome api.Outcome) bool {
+	switch outcome {
 	case api.NoSuchClaim:
 		return len(e.runs) > 1 || len(e.named(id)) == 0
 	case api.Standby, api.Overloaded, api.NoQuorum, api.Draining, api.NoSuchSale, api.NotOpen, api.Closed:

@@ -31,11 +31,11 @@ func (w *world) reserve(user, key string, quantity int64) (c ledger.Claim) {
 func (w *world) does(c ledger.Claim, how api.Outcome, payment string, a Answer, do func(d *ledger.Draft)) {
 	w.t.Helper()
 	op := w.h.Op()
-	w.h.Tell(w.pass(), Event{Kind: SettleInvoked, Op: op, User: c.User, Claim: c.ID(0), How: how, Payment: payment})
+	w.h.Record(w.pass(), Event{Kind: SettleInvoked, Op: op, User: c.User, Claim: c.ID(0), How: how, Payment: payment})
 	if do != nil {
 		w.append(0, do)
 	}
-	w.h.Tell(w.pass(), Event{Kind: SettleReturned, Op: op, Answer: a})
+	w.h.Record(w.pass(), Event{Kind: SettleReturned, Op: op, Answer: a})
 }
 
 // released lets the time pass at which a hold of now is released.

@@ -326,12 +326,12 @@ func (p *shownPlan) judgeAttributes(side string, a *shownAttributes, of *pb.Plan
 		}
 		return
 	}
-	var said struct {
+	var declaration struct {
 		Stock, LockTTLMs int64
 		LockCount        int
 		Phase            string
 	}
-	if json.Unmarshal(of.GetSpec(), &said) != nil {
+	if json.Unmarshal(of.GetSpec(), &declaration) != nil {
 		return // which others report
 	}
 	s := of.GetSettings()
@@ -346,11 +346,11 @@ func (p *shownPlan) judgeAttributes(side string, a *shownAttributes, of *pb.Plan
 	differ("opensAt", a.Sale.OpensAt, shownTime(s.GetOpensAtUs()))
 	differ("closesAt", a.Sale.ClosesAt, shownTime(s.GetClosesAtUs()))
 	differ("ruleSet", a.RuleSet, fmt.Sprintf("%x", s.GetRules()))
-	differ("lockTtlMs", a.Sale.LockTTLMs, said.LockTTLMs)
-	differ("lockCount", a.Sale.LockCount, said.LockCount)
-	differ("spec.phase", a.Sale.Phase, said.Phase)
+	differ("lockTtlMs", a.Sale.LockTTLMs, declaration.LockTTLMs)
+	differ("lockCount", a.Sale.LockCount, declaration.LockCount)
+	differ("spec.phase", a.Sale.Phase, declaration.Phase)
 	if side == "after" {
-		differ("stock", a.Sale.Stock, said.Stock)
+		differ("stock", a.Sale.Stock, declaration.Stock)
 	}
 	if p.applied > 0 || side == "after" && p.planned != nil {
 		phase := strings.ToLower(s.GetPhase().String())
@@ -455,31 +455,31 @@ func (p *shownPlan) judgeFile(wrong fault) {
 		return
 	}
 	if now := of.GetSettings().GetPhase(); now == phaseClosed {
-		f.Phase = "" // a closed sale stays so, whatever its file says
+		f.Phase = "" // a closed sale stays so, whatever its file has
 	}
 	if differs := f.differs(of); differs != "" {
 		wrong("was made of a file that declares %s, and generation %d does not", differs, of.GetGeneration())
 	}
 }
 
-// differs says in what a generation is not what a file declares.
+// differs returns in what a generation differs from its file.
 func (f *File) differs(p *pb.Planned) string {
-	var said struct {
+	var declaration struct {
 		Stock          int64
 		Phase          string
 		Units          *struct{ Range []string }
 		Rules          []struct{ Require string }
 		Users, History struct{ HBase struct{ Table string } }
 	}
-	if json.Unmarshal(p.GetSpec(), &said) != nil {
+	if json.Unmarshal(p.GetSpec(), &declaration) != nil {
 		return "" // which others report
 	}
 	s := p.GetSettings()
 	var units, rules []string
-	if said.Units != nil {
-		units = said.Units.Range
+	if declaration.Units != nil {
+		units = declaration.Units.Range
 	}
-	for _, r := range said.Rules {
+	for _, r := range declaration.Rules {
 		rules = append(rules, r.Require)
 	}
 	us := func(t time.Time) int64 {
@@ -490,7 +490,7 @@ func (f *File) differs(p *pb.Planned) string {
 	}
 	paid := s.GetPayment()
 	switch {
-	case f.Stock != said.Stock:
+	case f.Stock != declaration.Stock:
 		return fmt.Sprintf("a stock of %d", f.Stock)
 	case f.PerUserLimit != s.GetPerUserLimit():
 		return fmt.Sprintf("a limit of %d", f.PerUserLimit)
@@ -498,7 +498,7 @@ func (f *File) differs(p *pb.Planned) string {
 		return fmt.Sprintf("partial: %v", f.Partial)
 	case us(f.Opens) != s.GetOpensAtUs() || us(f.Closes) != s.GetClosesAtUs():
 		return fmt.Sprintf("the hours %v to %v", f.Opens, f.Closes)
-	case f.Phase != "" && (f.Phase != said.Phase || f.Phase != strings.ToLower(s.GetPhase().String())):
+	case f.Phase != "" && (f.Phase != declaration.Phase || f.Phase != strings.ToLower(s.GetPhase().String())):
 		return "the phase " + f.Phase
 	case f.Hold.Microseconds() != paid.GetHoldForUs() || f.Grace.Microseconds() != paid.GetGraceUs() || f.Extend.Microseconds() != paid.GetExtendByUs() ||
 		paid != nil && f.Late != strings.ToLower(paid.GetLate().String()), f.Unpaid != paid.GetUnpaidPerUser():
@@ -507,7 +507,7 @@ func (f *File) differs(p *pb.Planned) string {
 		return fmt.Sprintf("the units %v", f.Units)
 	case fmt.Sprint(f.Rules) != fmt.Sprint(rules):
 		return fmt.Sprintf("the rules %v", f.Rules)
-	case f.Sources != Sources{said.Users.HBase.Table, said.History.HBase.Table}:
+	case f.Sources != Sources{declaration.Users.HBase.Table, declaration.History.HBase.Table}:
 		return fmt.Sprintf("the tables %v", f.Sources)
 	}
 	return ""

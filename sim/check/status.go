@@ -38,7 +38,7 @@ func (l *log) slotAt(n uint64) *slot {
 	return l.slots[n]
 }
 
-// reported is what a status says of a shard as of a slot.
+// reported is the status of a shard as of a slot.
 func (s *slot) reported() ShardReport {
 	m := &s.after
 	return ShardReport{
@@ -64,7 +64,7 @@ func metrics(e *evidence, bad fault) {
 	}
 }
 
-// unitMetrics judges what a process says of the units of its sale.
+// unitMetrics judges the metrics of a process about the units of its sale.
 func (e *evidence) unitMetrics(p *Report, r *run, bad fault) {
 	var sum ShardReport
 	owned := 0
@@ -76,7 +76,7 @@ func (e *evidence) unitMetrics(p *Report, r *run, bad fault) {
 		sum.InFlight += s.InFlight
 		sum.Entries += s.Entries
 		if s.Shard >= len(r.shards) {
-			return // status says so
+			return // status reports it
 		}
 		if at := r.shards[s.Shard].slotAt(s.Slot); at != nil && at.after.writer == p.Writer {
 			owned++
@@ -113,7 +113,7 @@ func (e *evidence) given(r *run, p *Report) (n int) {
 }
 
 // appendMetrics holds what a process has counted of its appends against the slots that it
-// stored. Of each time that it owned a shard it may not have heard of the last one.
+// stored. Of each time that it owned a shard it may not know the last one.
 func (e *evidence) appendMetrics(p *Report, bad fault) {
 	var stored, owns, fills float64
 	for _, s := range e.slots {

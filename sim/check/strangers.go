@@ -3,8 +3,8 @@ package check
 import "time"
 
 // mostForgetting is how long after an Isolation began its process counts the others as gone,
-// and takes no shard any more: they have been silent for five seconds then. Until it looks, and
-// what it had asked for is answered, it takes some moments.
+// and takes no shard any more: they have been silent for five seconds then. Until it notices, and
+// its requests are answered, it takes some moments.
 const mostForgetting = 7 * time.Second
 
 // IsolatedAfter is how long after an Isolation began its process has no lease any more: it
@@ -12,7 +12,7 @@ const mostForgetting = 7 * time.Second
 // stored.
 func IsolatedAfter(ttl time.Duration) time.Duration { return mostForgetting + ttl }
 
-// strangers looks for leases of a process that the others do not reach.
+// strangers finds leases of a process that the others do not reach.
 func strangers(e *evidence, bad fault) {
 	for _, x := range e.h.Isolations {
 		for _, l := range e.h.Leases {

@@ -66,16 +66,16 @@ func newIdentities(e *evidence) *identities {
 }
 
 // broke reports whether a reply was lost, while an operation ran, by a process that had it: the one
-// that was asked, or one that owned the shard of its user.
+// that got the request, or one that owned the shard of its user.
 func (x *identities) broke(i int, o *operation) bool {
 	from, _ := slices.BinarySearchFunc(x.h.Breaks, o.invoked.Seq, func(b Break, seq uint64) int { return cmp.Compare(b.Seq, seq) })
 	for _, b := range x.h.Breaks[from:] {
 		if b.Seq > o.returned.Seq {
 			return false
 		}
-		asked := func(v *Received) bool { return strings.HasPrefix(v.Process, b.Process+",") }
+		toProcess := func(v *Received) bool { return strings.HasPrefix(v.Process, b.Process+",") }
 		owned := func(s *slot) bool { return s.after.owner == b.Process }
-		if slices.ContainsFunc(x.byOp[i], asked) || slices.ContainsFunc(x.runs, func(r *run) bool {
+		if slices.ContainsFunc(x.byOp[i], toProcess) || slices.ContainsFunc(x.runs, func(r *run) bool {
 			return slices.ContainsFunc(r.homeOf(o.invoked.User).during(o.invoked.Place, o.returned.Seq), owned)
 		}) {
 			return true

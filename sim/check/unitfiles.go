@@ -28,12 +28,12 @@ var fileColumns = []string{"code", "pin"}
 // declared are the units that a declaration names, in ranges or by the file of its stock; nil:
 // units are numbers.
 func (e *evidence) declared(spec []byte) []string {
-	var said struct {
+	var declaration struct {
 		Stock int64
 		Units *struct{ File bool }
 	}
-	if f := e.h.UnitFiles; f != nil && json.Unmarshal(spec, &said) == nil && said.Units != nil && said.Units.File {
-		return slices.Clone(f.Lines[said.Stock])
+	if f := e.h.UnitFiles; f != nil && json.Unmarshal(spec, &declaration) == nil && declaration.Units != nil && declaration.Units.File {
+		return slices.Clone(f.Lines[declaration.Stock])
 	}
 	return declaredNames(spec)
 }

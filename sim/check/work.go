@@ -11,7 +11,7 @@ import (
 // reckoning of whoever had it, to the begin of the next.
 const mostUnowned = time.Second
 
-// owned looks for shards without an owner in a Calm: a planned hand-over takes no time to
+// owned finds shards without an owner in a Calm: a planned hand-over takes no time to
 // speak of, and of a process that was killed the leases run out and are won by others.
 func owned(e *evidence, bad fault) {
 	for _, what := range e.h.Unmoved {
@@ -58,9 +58,9 @@ func (e *evidence) runAt(at time.Duration) (now *run) {
 	return now
 }
 
-// continuity looks for claims that failed in a Calm, of which no Strike tells: those that are
+// continuity finds claims that failed in a Calm, without a Strike: those that are
 // to be made again, or were never answered. A list refuses claims while the ledger lacks as
-// many as it may, and rules while what they ask is not known: neither is for want of an owner.
+// many as it may, and rules while their data is not known: neither is for want of an owner.
 func continuity(e *evidence, bad fault) {
 	for i, o := range e.all(ClaimInvoked) {
 		if o.returned == nil || o.returned.Answer.Outcome != Lost && o.returned.Answer.Outcome.Row().Retry != api.Again {

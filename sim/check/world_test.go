@@ -231,11 +231,11 @@ func (w *world) command(name string, do func()) {
 // begin begins a command. It was killed if it does not come to its end.
 func (w *world) begin(name string) int {
 	op := w.h.Op()
-	w.h.Tell(w.pass(), Event{Kind: CommandInvoked, Op: op, Command: name})
+	w.h.Record(w.pass(), Event{Kind: CommandInvoked, Op: op, Command: name})
 	return op
 }
 
-func (w *world) end(op int) { w.h.Tell(w.pass(), Event{Kind: CommandReturned, Op: op}) }
+func (w *world) end(op int) { w.h.Record(w.pass(), Event{Kind: CommandReturned, Op: op}) }
 
 // aToken is that of leases that are won once.
 const aToken = "token"
@@ -342,7 +342,7 @@ func (w *world) user(shard int) string {
 // invoke begins a claim.
 func (w *world) invoke(user, key string, quantity int64) int {
 	op := w.h.Op()
-	w.h.Tell(w.pass(), Event{Kind: ClaimInvoked, Op: op, User: user, Key: key, Quantity: quantity})
+	w.h.Record(w.pass(), Event{Kind: ClaimInvoked, Op: op, User: user, Key: key, Quantity: quantity})
 	return op
 }
 
@@ -361,7 +361,7 @@ func (w *world) askAdjacent(user, key string, quantity int64) int {
 }
 
 func (w *world) answer(op int, a Answer) {
-	w.h.Tell(w.pass(), Event{Kind: ClaimReturned, Op: op, Answer: a})
+	w.h.Record(w.pass(), Event{Kind: ClaimReturned, Op: op, Answer: a})
 }
 
 // store appends a claim, under a key that is minted if there is none.
@@ -386,7 +386,7 @@ func (w *world) claims(user string) []Claim {
 	var all []Claim
 	claims, _ := w.shards[shard].Newest(user, math.MaxInt)
 	for _, c := range claims {
-		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, Asked: c.Requested, State: c.State.String()})
+		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, Requested: c.Requested, State: c.State.String()})
 	}
 	return all
 }
@@ -413,8 +413,8 @@ func (w *world) read(user string) { w.readAs(user, Answer{Claims: w.claims(user)
 // readAs is a read that is answered in some way.
 func (w *world) readAs(user string, a Answer) {
 	op := w.h.Op()
-	w.h.Tell(w.pass(), Event{Kind: ReadInvoked, Op: op, User: user})
-	w.h.Tell(w.pass(), Event{Kind: ReadReturned, Op: op, Answer: a})
+	w.h.Record(w.pass(), Event{Kind: ReadInvoked, Op: op, User: user})
+	w.h.Record(w.pass(), Event{Kind: ReadReturned, Op: op, Answer: a})
 }
 
 // received adds a request with the key k, and returns the function to call when it is answered.

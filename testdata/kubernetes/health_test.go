@@ -32,7 +32,7 @@ func TestHealth(t *testing.T) {
 		{"out of tries", "apply", "\n" + began + "  failed: 6\n  conditions:\n" + condition("Failed", batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"),
 			"Degraded", []string{"backoff limit: ", "Applying it again completes it"}},
 		{"out of time", "drift", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline"),
-			"Degraded", []string{"deadline: whether the sale is as its file declares cannot be told"}},
+			"Degraded", []string{"deadline: whether the sale is as its file declares is not known"}},
 		{"drift", "drift", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", batchv1.JobReasonPodFailurePolicy, drift),
 			"Degraded", []string{"exit code 2 matching", "what is in force is not what the file declares"}},
 		{"done", "apply", "\n" + began + "  completionTime: 2026-11-21T07:29:40Z\n  succeeded: 1\n  conditions:\n" +

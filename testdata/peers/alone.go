@@ -69,7 +69,7 @@ func (b *bench) beside(ctx context.Context, claim crowd.Claimer, rows *bare) (al
 	return alone{table.Median(claims), table.Median(puts), float64(max(beyond, 0)) / float64(len(claims))}, nil
 }
 
-// commands counts what the Redis nodes were ever told, scripts' own commands
+// commands counts all commands to the Redis nodes, scripts' own commands
 // included, but not the questions of who counts.
 func (b *bench) commands(ctx context.Context) (int64, error) {
 	counts, err := commandstats.Of(ctx, b.Redis)

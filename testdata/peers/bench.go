@@ -141,14 +141,14 @@ func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd.Result, flo
 	return c, float64(after-before) / float64(c.Sold), n.Check(ctx, c.Sold)
 }
 
-// soldOut has 2,000 users ask twice each for 1,000 units, and counts what each
+// soldOut has 2,000 users send two claims each for 1,000 units, and counts what each
 // of the two protocols has sold by then.
 func (b *bench) soldOut(ctx context.Context, f *figures) error {
-	const stock, asks = 1000, 4000
+	const stock, claims = 1000, 4000
 	twice := func(i int64) string { return crowd.User(i / 2) }
 	var ours crowd.Result
 	sale, err := b.Selling(ctx, stock, shards, func(e *sales.Serving) (err error) {
-		ours, err = crowd.Call(ctx, crowd.Options{Callers: 200, For: time.Minute, Most: asks}, e.Claimer(twice))
+		ours, err = crowd.Call(ctx, crowd.Options{Callers: 200, For: time.Minute, Most: claims}, e.Claimer(twice))
 		return err
 	})
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *bench) soldOut(ctx context.Context, f *figures) error {
 		return err
 	}
 	n := naive.New(b.HBase, b.Redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, stock/shards)
-	theirs, err := crowd.Call(ctx, crowd.Options{Callers: 20, For: time.Minute, Most: asks}, func(ctx context.Context, i int64) (bool, error) {
+	theirs, err := crowd.Call(ctx, crowd.Options{Callers: 20, For: time.Minute, Most: claims}, func(ctx context.Context, i int64) (bool, error) {
 		return n.Claim(ctx, twice(i))
 	})
 	if err != nil {

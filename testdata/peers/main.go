@@ -37,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, rounds int, each time.Duration, profiles string) error {
-	say("starting three Redis and an HBase")
+	progress("starting three Redis and an HBase")
 	site, err := cluster.Open(ctx)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func run(ctx context.Context, rounds int, each time.Duration, profiles string) e
 	b := &bench{Cluster: site, each: each, profiles: profiles}
 	measured := newFigures()
 	for round := range rounds + 1 {
-		say("round %d of %d", round, rounds)
+		progress("round %d of %d", round, rounds)
 		if err := b.round(ctx, measured); err != nil {
 			return err
 		}
@@ -63,5 +63,5 @@ func run(ctx context.Context, rounds int, each time.Duration, profiles string) e
 	return nil
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

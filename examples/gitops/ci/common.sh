@@ -1,11 +1,11 @@
-# What all scripts share: where things are, and how the platform is asked. Each script reads it
+# What all scripts share: paths, and requests to the platform. Each script reads it
 # first. It needs bash, git, curl and jq; on GitHub unzip, too.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 sales=sales        # the folder of the sale files, and of all files that these name
-title=production   # tells the comments of several pipelines apart
+title=production   # distinguishes the comments of several pipelines
 PATH=$PWD/.bin:$PATH
 umask 077          # plans and exports are for this user alone
 

@@ -14,7 +14,7 @@ while read -r sale uid _; do
 		fi
 		echo "$sale is destroyed. Remove it from $sales, or declare its next run: until then no plan can be made of it."
 		;;
-	5) complain "$sale has changed since its export, and was not destroyed. The next run looks at it again." ;;
+	5) complain "$sale has changed since its export, and was not destroyed. The next run checks it again." ;;
 	*) complain "$sale was not destroyed, or not in full: see above. The next run completes it." ;;
 	esac
 	[ $code = 0 ] || worst=$code

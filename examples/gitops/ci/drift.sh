@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares all sales with their files on the main branch. Where something differs, or cannot be
-# told, an issue says what and how that can have come, and the job fails; where nothing does, the
-# issue is closed.
+# Compares all sales with their files on the main branch. If something differs or cannot be
+# read, an issue reports it with its possible causes, and the job fails; otherwise the issue is
+# closed.
 . "$(dirname "$0")/common.sh"
 mkdir -p out
 code=0

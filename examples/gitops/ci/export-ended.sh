@@ -6,7 +6,7 @@
 rest=86400 # seconds since the end of a sale
 mkdir -p ended
 salectl list -f "$sales" --json >ended/list.json ||
-	complain "Not all sales could be read: see above. Those that could are looked at."
+	complain "Not all sales could be read: see above. Those that could are processed."
 jq -r --argjson rest "$rest" '.sales[]
 	| select(.file and .closesAt)
 	| select(.phase == "sealed" or (.phase == "ended" or .phase == "closed") and ((.protect or .draw.complete == false or .unread or .held > 0) | not))

@@ -3,7 +3,7 @@
 token=${GITHUB_TOKEN:-}
 repository=$GITHUB_API_URL/repos/$GITHUB_REPOSITORY
 
-# complain tells what went wrong, at the top of the run too.
+# complain reports an error, at the top of the run too.
 complain() { echo "::error::$1"; }
 
 plan_anew="Plan anew: run the workflow 'plan' on the main branch, read the plan in its summary, then re-run this job."

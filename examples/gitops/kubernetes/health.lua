@@ -1,15 +1,15 @@
--- Argo CD asks this of every Job: how it is, as Argo CD itself says it, and of the Jobs of
--- salectl also what that means. It uses no library of Lua, as Argo CD gives it none.
+-- Argo CD runs this for every Job: it returns the health of the Job as Argo CD itself does, and
+-- for Jobs of salectl also its meaning. It uses no library of Lua, as Argo CD gives it none.
 local meanings = {
   apply = {
     running = "the sale is being applied",
     refused = "the sale was not applied, since it is refused (exit code 3) or its file is wrong (4): the log of the Job's Pod has the remedy. The servers sell on as before.",
-    failed = "the sale is not applied, or in part: the log of the Job's Pod says what was out of reach. Applying it again completes it. The servers sell on.",
+    failed = "the sale is not applied, or in part: the log of the Job's Pod names what was out of reach. Applying it again completes it. The servers sell on.",
   },
   drift = {
     running = "the sale is being compared with its file",
-    refused = "what is in force is not what the file declares (exit code 2), or drift that is refused (3), or the file is wrong (4): the log of the Job's Pod has the plan. docs/gitops.md says what mends it.",
-    failed = "whether the sale is as its file declares cannot be told: the log of the Job's Pod says what was out of reach.",
+    refused = "what is in force is not what the file declares (exit code 2), or drift that is refused (3), or the file is wrong (4): the log of the Job's Pod has the plan. docs/gitops.md has the remedies.",
+    failed = "whether the sale is as its file declares is not known: the log of the Job's Pod names what was out of reach.",
   },
 }
 
@@ -19,7 +19,7 @@ if labels["app.kubernetes.io/name"] == "salectl" then
   meaning = meanings[labels["app.kubernetes.io/component"]]
 end
 
--- What Kubernetes says first, then what it means.
+-- The message of Kubernetes first, then its meaning.
 local function health(status, message, what)
   if meaning ~= nil and what ~= nil then
     if message ~= "" then

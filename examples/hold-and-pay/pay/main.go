@@ -5,7 +5,7 @@
 //	POST /v1/payments/{claim}/pay    what a buyer does on the payment page
 //	POST /v1/payments/{claim}/fail   what a buyer's bank does who has no money
 //
-// With -webhook it also tells by itself, with the signatures of Standard Webhooks. The
+// With -webhook it also sends events, with the signatures of Standard Webhooks. The
 // environment has its secrets: PAYMENT_TOKEN and PAYMENT_WEBHOOK_SECRETS, of which it
 // signs with the first.
 package main
@@ -27,14 +27,14 @@ import (
 	"time"
 )
 
-// payment is one payment, as the service tells it.
+// payment is one payment, as the service returns it.
 type payment struct {
 	ID    string `json:"id"`
 	Claim string `json:"claim"`
 	State string `json:"state"` // pending, paid, failed
 }
 
-// event is what a webhook says.
+// event is the body of a webhook.
 type event struct {
 	Type string  `json:"type"` // payment.paid, payment.failed
 	Data payment `json:"data"`
@@ -53,7 +53,7 @@ type service struct {
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8090", "answer at this address")
-	webhook := flag.String("webhook", "", "tell this URL what became of each payment")
+	webhook := flag.String("webhook", "", "send the result of each payment to this `URL`")
 	flag.Parse()
 	s := &service{token: os.Getenv("PAYMENT_TOKEN"), webhook: *webhook, payments: make(map[string]*payment)}
 	if keys := strings.Fields(os.Getenv("PAYMENT_WEBHOOK_SECRETS")); len(keys) > 0 {
@@ -70,7 +70,7 @@ func main() {
 	log.Fatal(http.ListenAndServe(*listen, mux))
 }
 
-// get tells of a payment.
+// get returns a payment.
 func (s *service) get(w http.ResponseWriter, r *http.Request) {
 	if s.token != "" && r.Header.Get("Authorization") != "Bearer "+s.token {
 		http.Error(w, `{"error":"wrong token"}`, http.StatusUnauthorized)
@@ -97,7 +97,7 @@ func (s *service) end(w http.ResponseWriter, r *http.Request, state string) {
 	}
 	s.mu.Unlock()
 	if !ok && s.webhook != "" {
-		go s.tell(event{"payment." + state, *p})
+		go s.deliver(event{"payment." + state, *p})
 	}
 	answer(w, p)
 }
@@ -107,8 +107,8 @@ func answer(w http.ResponseWriter, p *payment) {
 	json.NewEncoder(w).Encode(p)
 }
 
-// tell sends an event again and again until it is taken, as payment services do.
-func (s *service) tell(e event) {
+// deliver sends an event until it is accepted, as payment services do.
+func (s *service) deliver(e event) {
 	body, err := json.Marshal(e)
 	if err != nil {
 		log.Fatal(err)
@@ -119,7 +119,7 @@ func (s *service) tell(e event) {
 		if err == nil && status < 300 {
 			return
 		}
-		log.Printf("%s for claim %s is not taken, and sent again in %v: status %d, %v", e.Type, e.Data.Claim, wait, status, err)
+		log.Printf("%s for claim %s is not accepted, and sent again in %v: status %d, %v", e.Type, e.Data.Claim, wait, status, err)
 		time.Sleep(wait)
 	}
 }

@@ -1,7 +1,7 @@
 // Returns what keeps people from reading the page: a line for each fault.
 (() => {
   const faults = [];
-  const say = (what, e) => faults.push(`${what}: ${e.outerHTML.slice(0, 120)}`);
+  const report = (what, e) => faults.push(`${what}: ${e.outerHTML.slice(0, 120)}`);
   const shown = (e) => e.checkVisibility({ visibilityProperty: true });
 
   if (!document.documentElement.lang) faults.push("the page has no language");
@@ -13,31 +13,31 @@
   for (const h of document.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
     if (!shown(h)) continue;
     const level = Number(h.tagName[1]);
-    if (level > before + 1) say("a level of headings is left out", h);
+    if (level > before + 1) report("a level of headings is left out", h);
     before = level;
   }
   const ids = new Set();
   for (const e of document.querySelectorAll("[id]")) {
-    if (ids.has(e.id)) say("an id is there twice", e);
+    if (ids.has(e.id)) report("an id is there twice", e);
     ids.add(e.id);
   }
   for (const name of ["aria-labelledby", "aria-describedby", "aria-activedescendant", "aria-controls"]) {
     for (const e of document.querySelectorAll(`[${name}]`)) {
-      for (const id of e.getAttribute(name).split(" ")) if (!ids.has(id)) say(`${name} leads nowhere`, e);
+      for (const id of e.getAttribute(name).split(" ")) if (!ids.has(id)) report(`${name} leads nowhere`, e);
     }
   }
   for (const e of document.querySelectorAll("svg")) {
     if (!shown(e) || e.getAttribute("aria-hidden") === "true") continue;
     const named = (e.getAttribute("aria-labelledby") || "").split(" ").map((id) => document.getElementById(id)?.textContent || "").join("").trim();
-    if (e.getAttribute("role") !== "img" || !(named || e.getAttribute("aria-label"))) say("a picture has no text", e);
+    if (e.getAttribute("role") !== "img" || !(named || e.getAttribute("aria-label"))) report("a picture has no text", e);
   }
   for (const e of document.querySelectorAll("table")) {
-    if (!e.caption && !e.getAttribute("aria-labelledby") && !e.getAttribute("aria-label")) say("a table has no name", e);
-    for (const h of e.querySelectorAll("th")) if (!h.scope) say("a heading of a table has no scope", h);
+    if (!e.caption && !e.getAttribute("aria-labelledby") && !e.getAttribute("aria-label")) report("a table has no name", e);
+    for (const h of e.querySelectorAll("th")) if (!h.scope) report("a heading of a table has no scope", h);
   }
-  for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) say("it jumps the order", e);
+  for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) report("it jumps the order", e);
   for (const e of document.querySelectorAll("*")) {
-    if (shown(e) && e.scrollWidth > e.clientWidth + 1 && e === document.documentElement) say("the page is wider than the window", e);
+    if (shown(e) && e.scrollWidth > e.clientWidth + 1 && e === document.documentElement) report("the page is wider than the window", e);
   }
 
   // Contrast of text, 4.5 to 1 (AA).
@@ -83,7 +83,7 @@
     for (const ground of bar ? [bar] : grounds(e)) {
       const g = light(ground), contrast = (Math.max(ink, g) + 0.05) / (Math.min(ink, g) + 0.05);
       if (contrast < 4.5) {
-        say(`text has a contrast of ${contrast.toFixed(2)}`, e);
+        report(`text has a contrast of ${contrast.toFixed(2)}`, e);
         break;
       }
     }

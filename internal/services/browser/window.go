@@ -15,13 +15,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Window is a browser of which is noted what its pages complain of, and what they ask for.
+// Window is a browser that records the complaints of its pages and the addresses that they request.
 type Window struct {
 	context.Context
 
 	mu         sync.Mutex
 	complaints []string
-	asked      []string
+	requested  []string
 }
 
 // Open is Start, with notes taken.
@@ -33,29 +33,29 @@ func Open(t testing.TB) *Window {
 		defer w.mu.Unlock()
 		switch e := event.(type) {
 		case *runtime.EventConsoleAPICalled:
-			said, _ := json.Marshal(e.Args)
-			w.complaints = append(w.complaints, string(e.Type)+" "+string(said))
+			text, _ := json.Marshal(e.Args)
+			w.complaints = append(w.complaints, string(e.Type)+" "+string(text))
 		case *runtime.EventExceptionThrown:
-			said, _ := json.Marshal(e.ExceptionDetails)
-			w.complaints = append(w.complaints, string(said))
+			text, _ := json.Marshal(e.ExceptionDetails)
+			w.complaints = append(w.complaints, string(text))
 		case *cdplog.EventEntryAdded: // a policy that is violated, a file that is not there
 			w.complaints = append(w.complaints, e.Entry.Text+" "+e.Entry.URL)
 		case *network.EventRequestWillBeSent:
 			if !strings.HasPrefix(e.Request.URL, "data:") {
-				w.asked = append(w.asked, e.Request.URL)
+				w.requested = append(w.requested, e.Request.URL)
 			}
 		}
 	}))
 	return w
 }
 
-// Calm returns what pages have complained of since it was last called, and the addresses that
-// they, and whoever opened them, have asked for.
+// Calm returns the complaints of pages since it was last called, and the addresses requested by
+// them and by whoever opened them.
 func (w *Window) Calm() (complaints, addresses []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	complaints, addresses = w.complaints, w.asked
-	w.complaints, w.asked = nil, nil
+	complaints, addresses = w.complaints, w.requested
+	w.complaints, w.requested = nil, nil
 	return complaints, addresses
 }
 
@@ -69,8 +69,8 @@ func Faults(t testing.TB, browser context.Context) string {
 	return Run(t, browser, accessible)
 }
 
-// Roles are how many parts of the page a screen reader meets by their roles, and, of those that
-// are to have names, the roles of those without one.
+// Roles returns the number of parts of the page that a screen reader announces, by role, and the
+// roles of those that lack a required name.
 func Roles(t testing.TB, browser context.Context) (roles map[string]int, unnamed []string) {
 	t.Helper()
 	tree, err := chromedp.Call(browser, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})

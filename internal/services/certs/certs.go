@@ -50,7 +50,7 @@ func New(name string) (*Authority, error) {
 	return a, nil
 }
 
-// Leaf is what a certificate says.
+// Leaf is the content of a certificate.
 type Leaf struct {
 	Hosts  []string  // names and IP addresses
 	Client bool      // it may be shown by clients, too

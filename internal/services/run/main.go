@@ -1,5 +1,5 @@
 // Command run starts the servers that a sale needs on this machine: three
-// redis-servers and an HBase, on loopback, until it is told to stop them.
+// redis-servers and an HBase, on loopback, until it is stopped by a command.
 //
 //	go run ./internal/services/run up
 //	go run ./internal/services/run down
@@ -63,7 +63,7 @@ func newApp(out io.Writer) *cli.App {
 		Commands: []*cli.Command{
 			command("up", "[NAME...]", "start what does not run, all or the named servers; install what is missing", up),
 			command("down", "", "stop all", down, purge),
-			command("status", "", "tell what runs", status),
+			command("status", "", "list what runs", status),
 			command("install", "", "only install what is missing, with the browser, the Prometheus and the PostgreSQL that tests need", install),
 			command("kill", "NAME", "end a server with SIGKILL", each("killed", (*services.Local).Kill)),
 			command("pause", "NAME", "freeze a server with SIGSTOP", each("paused", (*services.Local).Pause)),
@@ -109,7 +109,7 @@ func up(c *cli.Context, l *services.Local) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	var dir string // as the next command must be told
+	var dir string // as an argument of the next command
 	if c.IsSet("dir") {
 		dir = fmt.Sprintf(" --dir %q", c.String("dir"))
 	}

@@ -1,5 +1,5 @@
 // Package scripts has what all test scripts of this module share: free addresses,
-// and commands that wait for a state or look at an exit code.
+// and commands that wait for a state or compare an exit code.
 package scripts
 
 import (
@@ -75,7 +75,7 @@ func Code(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // Ready is "[!] ready ADMIN": waits until the process is ready, or is not. One that speaks TLS
-// is named with https://, and its certificate is not looked at.
+// is named with https://, and its certificate is not verified.
 func Ready(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] ready ADMIN")

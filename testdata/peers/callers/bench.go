@@ -22,7 +22,7 @@ type bench struct {
 
 // point is what one contender did with some callers.
 type point struct {
-	callers int     // fewer than was asked for, where the machine does not let so many connect
+	callers int     // fewer than requested, where the machine does not let so many connect
 	rate    float64 // claims a second
 	p99     float64 // ms
 	atLeast bool    // of p99: more than one claim of a hundred was cut short
@@ -108,7 +108,7 @@ func (b *bench) server(side servers.Side) func(context.Context, int) (point, err
 			return point{}, err
 		}
 		if r.Again > 0 {
-			say("%d answers to %d callers said to ask again", r.Again, callers)
+			progress("%d answers to %d callers required a retry", r.Again, callers)
 		}
 		return point{callers, r.Rate, r.P(99), false}, nil
 	}

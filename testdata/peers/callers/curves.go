@@ -4,7 +4,7 @@ import (
 	"salectl/testdata/peers/internal/table"
 )
 
-// curves are the points of all rounds, by contender and by how many callers were asked for.
+// curves are the points of all rounds, by contender and by the requested number of callers.
 type curves map[string]map[int][]point
 
 func (c curves) add(name string, callers int, p point) {

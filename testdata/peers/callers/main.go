@@ -3,7 +3,7 @@
 //
 // All are measured with one number of callers one after the other, in each of several
 // rounds; the figures are the medians of the rounds. The command ends with an error if a
-// sale has other claims than it said that it had sold.
+// sale has other claims than it reported sold.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(ctx context.Context, o options) error {
 	if err := os.Setenv("TMPDIR", o.dir); err != nil { // where the servers' files will be
 		return err
 	}
-	say("starting three Redis, an HBase and a PostgreSQL")
+	progress("starting three Redis, an HBase and a PostgreSQL")
 	site, err := cluster.Open(ctx)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func run(ctx context.Context, o options) error {
 	}
 	measured := make(curves)
 	for round := range o.rounds {
-		say("round %d of %d", round+1, o.rounds)
+		progress("round %d of %d", round+1, o.rounds)
 		for _, callers := range crowds {
 			for _, c := range all {
 				p, err := c.measure(ctx, callers)
@@ -101,5 +101,5 @@ func publish(o options, measured curves) error {
 	return renew(o.docs, text, plot(lines))
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

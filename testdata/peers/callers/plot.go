@@ -19,7 +19,7 @@ const (
 )
 
 // styles are how the lines are drawn: salectl's are whole, its peers' dashed. The colours can
-// be told apart by the colour-blind, and the shapes without colour.
+// be distinguished by the colour-blind, and the shapes without colour.
 var styles = map[string]struct{ colour, dash, shape string }{
 	inProcess:      {"#0072b2", "", "M-4 -4H4V4H-4z"},
 	inProcessHBase: {"#009e73", "", "M0 -5L5 4H-5z"},

@@ -29,7 +29,7 @@ func newFigures(sizes []int64) *figures {
 	beside := fmt.Sprintf("with %d", sizes[0])
 	for _, n := range sizes[1:] {
 		f.rate[n] = f.Line(table.Figure{Name: fmt.Sprintf("claims/s, %d before", n), Form: "%.0f", Beside: beside,
-			Wanted: fmt.Sprintf("ratio ≥ %.1f", wanted[n]), Met: table.AtLeast(wanted[n])})
+			Wanted: fmt.Sprintf("ratio ≥ %.1f", wanted[n]), Holds: table.AtLeast(wanted[n])})
 		f.p99[n] = f.Line(table.Figure{Name: "ms a claim, p99", Form: "%.1f", Beside: beside})
 		f.used[n] = f.Line(table.Figure{Name: "µs of the processors a claim", Form: "%.2f", Beside: beside})
 	}
@@ -56,7 +56,7 @@ func grown(ctx context.Context, o options, declared spec.Sale) (f *figures, err 
 	}()
 	measured := slices.DeleteFunc(slices.Clone(sizes), func(n int64) bool { return n > o.most })
 	for _, n := range measured[1:] {
-		say("making a sale of %d claims", n)
+		progress("making a sale of %d claims", n)
 		s, err := begin(n)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func grown(ctx context.Context, o options, declared spec.Sale) (f *figures, err 
 	}
 	f = newFigures(measured)
 	for round := range o.rounds {
-		say("round %d of %d", round+1, o.rounds)
+		progress("round %d of %d", round+1, o.rounds)
 		small, err := begin(measured[0])
 		if err != nil {
 			return nil, err

@@ -5,7 +5,7 @@
 // another. The processes sell in turns, in each of several rounds, and what is compared is
 // the median of the rounds' ratios. The sale that has few is a new one in each round, since
 // it would soon have many. The command ends with an error if a sale has other
-// claims than its callers were told.
+// claims than its callers received.
 package main
 
 import (
@@ -63,7 +63,7 @@ func run(ctx context.Context, o options) error {
 	declared, store := sales.Declared(), "embedded stores in "+o.dir
 	declared.Embedded = &spec.Embedded{Dir: o.dir} // a process makes a folder of its own in that
 	if o.hbase {
-		say("starting three Redis and an HBase")
+		progress("starting three Redis and an HBase")
 		site, err := cluster.Open(ctx)
 		if err != nil {
 			return err
@@ -81,5 +81,5 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -20,7 +20,7 @@ const (
 	shards  = 5
 )
 
-// task is what a process that sells is told first. It answers with a rate when the sale
+// task is the first message to a process that sells. It answers with a rate when the sale
 // has its claims.
 type task struct {
 	Declared spec.Sale
@@ -42,8 +42,8 @@ type seller struct {
 	in  io.WriteCloser
 	out io.Reader
 
-	tell *json.Encoder
-	hear *json.Decoder
+	encoder *json.Encoder
+	decoder *json.Decoder
 }
 
 // start starts a process and waits until its sale has its claims.
@@ -63,37 +63,37 @@ func start(ctx context.Context, t task) (*seller, error) {
 	if err := s.Start(); err != nil {
 		return nil, err
 	}
-	s.tell, s.hear = json.NewEncoder(s.in), json.NewDecoder(s.out)
-	if _, err := s.ask(t); err != nil {
+	s.encoder, s.decoder = json.NewEncoder(s.in), json.NewDecoder(s.out)
+	if _, err := s.request(t); err != nil {
 		return nil, errors.Join(err, s.end())
 	}
 	return s, nil
 }
 
-func (s *seller) ask(what any) (r rate, err error) {
-	if err := s.tell.Encode(what); err != nil {
+func (s *seller) request(what any) (r rate, err error) {
+	if err := s.encoder.Encode(what); err != nil {
 		return r, err
 	}
-	return r, s.hear.Decode(&r)
+	return r, s.decoder.Decode(&r)
 }
 
 // measure has it sell so many units.
-func (s *seller) measure(units int64) (rate, error) { return s.ask(units) }
+func (s *seller) measure(units int64) (rate, error) { return s.request(units) }
 
 // end has it audit its sale, and end.
 func (s *seller) end() error { return errors.Join(s.in.Close(), s.Wait()) }
 
 // sell is such a process, until nothing more comes by its standard input.
 func sell(ctx context.Context, _ options) error {
-	hear := json.NewDecoder(os.Stdin)
+	decoder := json.NewDecoder(os.Stdin)
 	var t task
-	if err := hear.Decode(&t); err != nil {
+	if err := decoder.Decode(&t); err != nil {
 		return err
 	}
 	do := func(site *sales.Site) error {
 		var sold int64
 		sale, err := site.Selling(ctx, sales.Plenty, shards, func(e *sales.Serving) (err error) {
-			sold, err = sellAsTold(ctx, e, t.Claims, hear)
+			sold, err = sellOnRequest(ctx, e, t.Claims, decoder)
 			return err
 		})
 		if err != nil {
@@ -111,20 +111,20 @@ func sell(ctx context.Context, _ options) error {
 	return errors.Join(do(site), site.Close())
 }
 
-// sellAsTold sells so many units, and then as many as it hears each time. It returns how many
+// sellOnRequest sells so many units, and then as many as each request has. It returns how many
 // it has sold.
-func sellAsTold(ctx context.Context, e *sales.Serving, units int64, hear *json.Decoder) (sold int64, err error) {
-	tell := json.NewEncoder(os.Stdout)
+func sellOnRequest(ctx context.Context, e *sales.Serving, units int64, decoder *json.Decoder) (sold int64, err error) {
+	encoder := json.NewEncoder(os.Stdout)
 	for {
 		r, err := sellUnits(ctx, e, sold, units)
 		sold += units
 		if err == nil {
-			err = tell.Encode(r)
+			err = encoder.Encode(r)
 		}
 		if err != nil {
 			return sold, err
 		}
-		switch err := hear.Decode(&units); {
+		switch err := decoder.Decode(&units); {
 		case errors.Is(err, io.EOF):
 			return sold, nil
 		case err != nil:

@@ -120,12 +120,12 @@ type contest struct {
 // take waits for the lock, keeps it, and gives it back. That the contest ends
 // meanwhile is no error.
 func (c *contest) take(ctx context.Context, who int, lock locker, name string, holds time.Duration) error {
-	asked := time.Now()
+	requested := time.Now()
 	unlock, err := lock(ctx, name)
-	waited := time.Since(asked)
+	waited := time.Since(requested)
 	switch {
 	case ctx.Err() != nil: // who has the lock may lose it from now on
-		c.cutShort(asked, waited)
+		c.cutShort(requested, waited)
 		if err == nil {
 			_ = unlock()
 		}
@@ -134,7 +134,7 @@ func (c *contest) take(ctx context.Context, who int, lock locker, name string, h
 		return err
 	}
 	err = c.hold(ctx, name, holds)
-	c.entered(who, asked, waited)
+	c.entered(who, requested, waited)
 	c.inside.Add(-1)
 	// Who holds the lock when the contest ends may have lost it by that.
 	if gone := unlock(); err == nil && ctx.Err() == nil {
@@ -160,7 +160,7 @@ func (c *contest) hold(ctx context.Context, name string, holds time.Duration) er
 }
 
 // entered counts somebody who has the lock.
-func (c *contest) entered(who int, asked time.Time, waited time.Duration) {
+func (c *contest) entered(who int, requested time.Time, waited time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.had++
@@ -168,7 +168,7 @@ func (c *contest) entered(who int, asked time.Time, waited time.Duration) {
 		c.changes++
 	}
 	c.last = who
-	if asked.Sub(c.began) >= unsettled {
+	if requested.Sub(c.began) >= unsettled {
 		c.waits++
 		c.sum += waited
 		c.longest = max(c.longest, waited)
@@ -177,10 +177,10 @@ func (c *contest) entered(who int, asked time.Time, waited time.Duration) {
 
 // cutShort counts somebody who waited when the contest ended: for the mean it is
 // not known how long it would have been, but the longest is no shorter.
-func (c *contest) cutShort(asked time.Time, waited time.Duration) {
+func (c *contest) cutShort(requested time.Time, waited time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if asked.Sub(c.began) >= unsettled {
+	if requested.Sub(c.began) >= unsettled {
 		c.longest = max(c.longest, waited)
 	}
 }

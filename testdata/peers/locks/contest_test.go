@@ -30,15 +30,15 @@ func TestCounting(t *testing.T) {
 	began := time.Now()
 	c := contest{last: -1, began: began}
 	for _, e := range []struct {
-		who           int
-		asked, waited time.Duration
+		who               int
+		requested, waited time.Duration
 	}{
 		{1, 0, time.Hour}, // from the first second, when not all were there
 		{1, unsettled, 2 * time.Second},
 		{2, unsettled, 4 * time.Second},
 		{1, unsettled, 3 * time.Second},
 	} {
-		c.entered(e.who, began.Add(e.asked), e.waited)
+		c.entered(e.who, began.Add(e.requested), e.waited)
 	}
 	c.cutShort(began, time.Hour)
 	c.cutShort(began.Add(unsettled), 5*time.Second)

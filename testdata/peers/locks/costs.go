@@ -115,7 +115,7 @@ func (b *bench) extensions(ctx context.Context, keys []string) (float64, error) 
 
 // herds counts what a release costs the servers when many goroutines of a process
 // wait for it, beside what it costs when nobody does. Where each holds for longer
-// than a process may keep a lock from others, each has to ask the servers.
+// than a process may keep a lock from others, each has to query the servers.
 func (b *bench) herds(ctx context.Context, f *figures) error {
 	if err := b.herd(ctx, 0, f.herd); err != nil {
 		return err

@@ -49,7 +49,7 @@ func (b *bench) free(ctx context.Context, n int, f *figures) error {
 	return b.allGone(ctx, own, []*freeLock{ours, one}, other)
 }
 
-// allGone fails unless all locks were given back. Redsync does not say whether a
+// allGone fails unless all locks were given back. Redsync does not report whether a
 // node was too slow for it, so that its key has to run out.
 func (b *bench) allGone(ctx context.Context, own *ours, ours []*freeLock, theirs ...*freeLock) error {
 	within := own.freed()
@@ -88,7 +88,7 @@ func (l *freeLock) turn(ctx context.Context) (time.Duration, error) {
 	return timed(ctx, l.lock, name)
 }
 
-// ping asks the first n servers for a sign of life, all at once.
+// ping pings the first n servers, all at once.
 func (b *bench) ping(n int) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		began := time.Now()

@@ -72,7 +72,7 @@ func (o *ours) freed() time.Duration {
 	return 0
 }
 
-// forgotten is when a server has surely let run out what it was not told to
+// forgotten is when a server has surely let expire what it had no command to
 // forget.
 const forgotten = 2 * quorum.DefaultTTL
 

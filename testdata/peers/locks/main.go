@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// errWrong says that a lock did not do what locks are for.
+// errWrong reports that a lock did not do what locks are for.
 var errWrong = errors.New("a lock is wrong")
 
 func main() {
@@ -49,7 +49,7 @@ func run(ctx context.Context, rounds int, each, contest time.Duration) error {
 	b := &bench{site: site, each: each, contest: contest}
 	measured := newFigures()
 	for round := range rounds {
-		say("round %d of %d", round+1, rounds)
+		progress("round %d of %d", round+1, rounds)
 		if err := b.round(ctx, measured); err != nil {
 			return err
 		}
@@ -60,5 +60,5 @@ func run(ctx context.Context, rounds int, each, contest time.Duration) error {
 	return nil
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

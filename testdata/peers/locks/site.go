@@ -37,7 +37,7 @@ func openSite(ctx context.Context) (_ *site, err error) {
 			s.close()
 		}
 	}()
-	say("starting %d Redis", servers)
+	progress("starting %d Redis", servers)
 	for range servers {
 		server, err := services.StartRedis(ctx, services.RedisOptions{})
 		if err != nil {
@@ -126,7 +126,7 @@ func (s *site) fresh(what string) string {
 	return fmt.Sprintf("%s-%d", what, s.names)
 }
 
-// counts is what the first n servers were ever told to do.
+// counts returns the number of commands to the first n servers.
 func (s *site) counts(ctx context.Context, n int) (commandstats.Counts, error) {
 	return commandstats.Of(ctx, s.clients[:n])
 }
@@ -134,7 +134,7 @@ func (s *site) counts(ctx context.Context, n int) (commandstats.Counts, error) {
 // gone fails unless no server has anything under a name any more, or will have
 // soon: what was measured did unlock. A release that a node has confirmed has
 // happened there, and one that it has not may yet do so within a ttl. The servers
-// are not to be asked before the slowest of them was heard of: an unlock returns
+// are not to be queried before the slowest of them has answered: an unlock returns
 // when most have confirmed it.
 func (s *site) gone(ctx context.Context, name string, within time.Duration) error {
 	deadline := time.Now().Add(within)

@@ -8,11 +8,11 @@ import (
 )
 
 // stops is how often a server is stopped and continued within a round: what else
-// goes on in the machine then meets both sides.
+// goes on in the machine then affects both sides.
 const stops = 5
 
 // oneStopped measures what it costs that one of five servers hangs. It is one of
-// those that salectl asks first, as long as it does not know.
+// those that salectl queries first, as long as it does not know.
 func (b *bench) oneStopped(ctx context.Context, f *figures) error {
 	own, err := b.ours(servers)
 	if err != nil {

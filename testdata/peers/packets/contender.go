@@ -17,7 +17,7 @@ type contender interface {
 	// run has callers grab, each waiting for its answer, until no packet is left.
 	// It returns how many they were given, and how long that took.
 	run(ctx context.Context, callers int) (grabs int, took time.Duration, err error)
-	// grab asks for a packet for one user. False: the user has one, or none is left.
+	// grab requests a packet for one user. False: the user has one, or none is left.
 	// It is safe for concurrent use.
 	grab(ctx context.Context, user string) (bool, error)
 	// taken reads back the packets that have a user, in any order.
@@ -28,18 +28,18 @@ type contender interface {
 // opener returns a contender on an empty Redis, for so many callers at once.
 type opener func(address string, callers int) contender
 
-// untilEmpty has callers ask for a number of users at a time until grab says that
+// untilEmpty has callers request packets for a number of users at a time until grab reports that
 // nothing is left. It returns how many packets they got, and how long that took.
 func untilEmpty(ctx context.Context, callers, atATime int, grab func(ctx context.Context, users []string) (got int, over bool, err error)) (int, time.Duration, error) {
 	runtime.GC() // what others left behind is not its burden
 	all, ctx := errgroup.WithContext(ctx)
-	var asked, grabs atomic.Int64
+	var requested, grabs atomic.Int64
 	begin := time.Now()
 	for range callers {
 		all.Go(func() error {
 			users := make([]string, atATime)
 			for {
-				first := asked.Add(int64(atATime)) - int64(atATime)
+				first := requested.Add(int64(atATime)) - int64(atATime)
 				for i := range users {
 					users[i] = user(first + int64(i))
 				}
@@ -58,7 +58,7 @@ func untilEmpty(ctx context.Context, callers, atATime int, grab func(ctx context
 // greedy is of how many users one asks under the name of the one before.
 const greedy = 1000
 
-// user has 16 bytes and is who asks, from 0 on. Some ask twice, at about the same
+// user has 16 bytes and is the number of the request, from 0 on. Some repeat it, at about the same
 // time.
 func user(i int64) string {
 	if i%greedy == greedy-1 {

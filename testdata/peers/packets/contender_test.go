@@ -48,12 +48,12 @@ func TestSomeLeft(t *testing.T) {
 	}
 }
 
-// TestSecondTry has a user ask again, alone and together with others.
+// TestSecondTry has a user repeat a request, alone and together with others.
 func TestSecondTry(t *testing.T) {
 	b := &bench{dir: t.TempDir()}
 	err := b.with(t.Context(), inMemory, newPipelined, 4, func(c contender) (int, error) {
 		p := c.(*pipelined)
-		for _, ask := range []struct {
+		for _, request := range []struct {
 			users []string
 			got   int
 			over  bool
@@ -63,9 +63,9 @@ func TestSecondTry(t *testing.T) {
 			{[]string{"ann", "bob", "bob", "cid"}, 2, false},
 			{[]string{"dan", "eve"}, 1, true},
 		} {
-			got, over, err := p.grabAll(t.Context(), ask.users)
-			if got != ask.got || over != ask.over || err != nil {
-				t.Errorf("%v got %d, over: %v, %v; not %d, %v", ask.users, got, over, err, ask.got, ask.over)
+			got, over, err := p.grabAll(t.Context(), request.users)
+			if got != request.got || over != request.over || err != nil {
+				t.Errorf("%v got %d, over: %v, %v; not %d, %v", request.users, got, over, err, request.got, request.over)
 			}
 		}
 		taken, err := p.taken(t.Context())

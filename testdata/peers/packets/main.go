@@ -20,7 +20,7 @@ import (
 	"salectl/internal/services"
 )
 
-// errWrong says that packets were not handed out as they should.
+// errWrong reports that packets were not handed out as they should.
 var errWrong = errors.New("packets are wrong")
 
 func main() {
@@ -44,7 +44,7 @@ func main() {
 }
 
 func run(ctx context.Context, b *bench, rounds int) error {
-	say("starting an HBase")
+	progress("starting an HBase")
 	server, err := services.StartHBase(ctx, services.HBaseOptions{})
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func run(ctx context.Context, b *bench, rounds int) error {
 	b.zookeeper = server.Zookeeper()
 	measured := newFigures()
 	for round := range rounds {
-		say("round %d of %d", round+1, rounds)
+		progress("round %d of %d", round+1, rounds)
 		if err := b.round(ctx, measured); err != nil {
 			return err
 		}
@@ -64,5 +64,5 @@ func run(ctx context.Context, b *bench, rounds int) error {
 	return nil
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -15,7 +15,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"as it should be":      {[]packet{bob, ann}, 2, false},
 		"nobody came":          {nil, 0, false},
-		"one told and not":     {[]packet{ann}, 2, true},
+		"one known, one not":   {[]packet{ann}, 2, true},
 		"one taken and untold": {[]packet{ann, bob}, 1, true},
 		"a packet for two":     {[]packet{ann, {ID: 0, Money: 10, User: "bob"}}, 2, true},
 		"two for a user":       {[]packet{ann, {ID: 1, Money: 20, User: "ann"}}, 2, true},
@@ -26,7 +26,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := check(all, c.taken, c.grabs); errors.Is(err, errWrong) != c.wrong {
-				t.Errorf("it says: %v", err)
+				t.Errorf("the error is: %v", err)
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipelined is the source with what its outlook asks for: the same script, called
+// pipelined is the source with the proposal of its outlook: the same script, called
 // for a hundred users in one round trip.
 type pipelined struct{ source }
 
@@ -28,10 +28,10 @@ func (p *pipelined) run(ctx context.Context, _ int) (int, time.Duration, error) 
 	return untilEmpty(ctx, pipelines, inPipeline, p.grabAll)
 }
 
-// grabAll asks for a packet for each user, and whether nothing is left if somebody
+// grabAll requests a packet for each user, and whether nothing is left if somebody
 // got none.
 func (p *pipelined) grabAll(ctx context.Context, users []string) (got int, over bool, err error) {
-	// Its error is that of the first answer that is one; each is looked at below.
+	// Its error is that of the first answer that is one; each is checked below.
 	answers, _ := p.client.Pipelined(ctx, func(line redis.Pipeliner) error {
 		for _, u := range users {
 			line.EvalSha(ctx, p.script, grabKeys, u)

@@ -8,7 +8,7 @@ import (
 	"salectl/internal/services"
 )
 
-// persistence is how a Redis keeps what it was told.
+// persistence is the way a Redis stores its writes.
 type persistence struct {
 	name string
 	args []string // of redis-server

@@ -96,7 +96,7 @@ func (s *source) grab(ctx context.Context, user string) (bool, error) {
 	return granted(s.client.EvalSha(ctx, s.script, grabKeys, user))
 }
 
-// granted says what the script has answered.
+// granted decodes the reply of the script.
 func granted(answer *redis.Cmd) (bool, error) {
 	switch err := answer.Err(); {
 	case errors.Is(err, redis.Nil):

@@ -48,27 +48,27 @@ func (b *bench) round(ctx context.Context, f *figures, backwards bool) error {
 	return nil
 }
 
-// soldOut has 2,000 users ask twice each for 1,000 units, by a key of its own each time.
+// soldOut has 2,000 users send two claims each for 1,000 units, by a key of its own each time.
 func (b *bench) soldOut(ctx context.Context, f *figures) error {
-	const stock, asks = 1000, 4000
-	ask := func(side servers.Side) (float64, error) {
+	const stock, claims = 1000, 4000
+	run := func(side servers.Side) (float64, error) {
 		var sold int64
 		err := side(ctx, stock, func(s servers.Server) (int64, error) {
 			l, err := httpload.DialTwice(s.Address, s.Path, 200)
 			if err != nil {
 				return 0, err
 			}
-			r, err := l.Run(ctx, time.Minute, asks)
+			r, err := l.Run(ctx, time.Minute, claims)
 			sold = r.Sold
 			return sold, errors.Join(err, l.Close())
 		})
 		return float64(sold), err
 	}
-	ours, err := ask(b.Salectl)
+	ours, err := run(b.Salectl)
 	if err != nil {
 		return fmt.Errorf("salectl, sold out: %w", err)
 	}
-	theirs, err := ask(b.Shop(b.connections))
+	theirs, err := run(b.Shop(b.connections))
 	if err != nil {
 		return fmt.Errorf("postgres, sold out: %w", err)
 	}

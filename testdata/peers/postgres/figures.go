@@ -25,16 +25,16 @@ func newFigures() *figures {
 	}
 	for _, n := range crowds {
 		f.rate[n] = f.Line(table.Figure{Name: fmt.Sprintf("claims/s over HTTP, %d connections", n), Form: "%.0f",
-			Beside: "PostgreSQL", Wanted: "ratio ≥ 1", Met: table.AtLeast(1)})
+			Beside: "PostgreSQL", Wanted: "ratio ≥ 1", Holds: table.AtLeast(1)})
 		f.p50[n] = f.Line(table.Figure{Name: "ms a claim, p50", Form: "%.2f", Beside: "PostgreSQL"})
 		f.p99[n] = f.Line(table.Figure{Name: "ms a claim, p99", Form: "%.2f", Beside: "PostgreSQL",
-			Wanted: "ratio ≤ 1", Met: table.AtMost(1)})
+			Wanted: "ratio ≤ 1", Holds: table.AtMost(1)})
 		f.used[n] = f.Line(table.Figure{Name: "µs of the processors a claim", Form: "%.1f", Beside: "PostgreSQL"})
 		f.echo[n] = f.Line(table.Figure{Name: "claims/s", Form: "%.0f", Beside: "a net/http JSON echo"})
 		f.peerEcho[n] = f.Line(table.Figure{Name: "claims/s by PostgreSQL", Form: "%.0f", Beside: "the echo"})
 	}
 	f.soldOut = f.Line(table.Figure{Name: "units sold of 1,000", Form: "%.0f", Beside: "PostgreSQL",
-		Wanted: "1,000", Met: func(ours, _ float64) bool { return ours == 1000 }})
+		Wanted: "1,000", Holds: func(ours, _ float64) bool { return ours == 1000 }})
 	return f
 }
 

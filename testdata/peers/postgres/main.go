@@ -4,7 +4,7 @@
 // All three take the same requests, and the same clients make them. A server's figure
 // stands beside another's that was measured a moment before or after, in each of several
 // rounds; what is compared is the median of the rounds' ratios. The command ends with an
-// error if a sale has other claims than it said that it had sold.
+// error if a sale has other claims than it reported sold.
 package main
 
 import (
@@ -44,7 +44,7 @@ func run(ctx context.Context, b *bench, rounds int, dir string) error {
 	if err := os.Setenv("TMPDIR", dir); err != nil { // where the database will be
 		return err
 	}
-	say("starting a PostgreSQL")
+	progress("starting a PostgreSQL")
 	server, err := services.StartPostgres(ctx, services.PostgresOptions{})
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func run(ctx context.Context, b *bench, rounds int, dir string) error {
 	b.Site = servers.Site{Dir: dir, Postgres: server.URL()}
 	measured := newFigures()
 	for round := range rounds {
-		say("round %d of %d", round+1, rounds)
+		progress("round %d of %d", round+1, rounds)
 		if err := b.round(ctx, measured, round%2 == 1); err != nil {
 			return err
 		}
@@ -67,5 +67,5 @@ func run(ctx context.Context, b *bench, rounds int, dir string) error {
 	return nil
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -96,7 +96,7 @@ func (b *bench) within(ctx context.Context, site *sales.Site, servers []int, cal
 	sale, err := site.Selling(ctx, sales.Plenty, shards, func(e *sales.Serving) (err error) {
 		first := int64(0)
 		o, sold, size, err = b.watch(e, servers, func(d time.Duration) (int64, float64, error) {
-			first += 1 << 32 // as many users as nobody has asked for
+			first += 1 << 32 // users without a claim
 			claim := e.Claimer(func(i int64) string { return crowd.User(first + i) })
 			r, err := crowd.Call(ctx, crowd.Options{Callers: callers, For: d, Most: math.MaxInt64}, claim)
 			return r.Sold, r.Rate, err

@@ -11,7 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// profileOf is a profile that has each stack as often as its place says, the innermost
+// profileOf is a profile that has each stack as often as its position, the innermost
 // function first. Functions that are inlined into the next stand before a "+".
 func profileOf(stacks ...[]string) *profile.Profile {
 	p := new(profile.Profile)
@@ -36,7 +36,7 @@ const (
 	loop       = "salectl/executor.(*runner).runShard"
 	pager      = "modernc.org/sqlite/lib._pagerWalFrames"
 	serve      = "net/http.(*conn).serve"
-	ask        = "salectl/testdata/peers/internal/httpload.(*connection).claim"
+	request    = "salectl/testdata/peers/internal/httpload.(*connection).claim"
 )
 
 func TestDivide(t *testing.T) {
@@ -55,12 +55,12 @@ func TestDivide(t *testing.T) {
 		{storeCalls, []string{kernelCall, writeCall, pager, "salectl/backends/embedded.(*writer).run"}},
 		{storeCalls, []string{kernelCall, writeCall, "net.(*conn).Write", "github.com/tsuna/gohbase/region.(*client).write"}},
 		{httpCalls, []string{kernelCall, writeCall, "net.(*conn).Write", serve}},
-		{callersCalls, []string{kernelCall, writeCall, "net.(*conn).Write", ask}},
+		{callersCalls, []string{kernelCall, writeCall, "net.(*conn).Write", request}},
 		{votes, []string{kernelCall, writeCall, "net.(*conn).Write", "github.com/redis/go-redis/v9/internal/pool.(*Conn).WithWriter"}},
 		{"channels, locks: to wait and to wake", []string{"runtime.gopark", "runtime.chanrecv", "salectl/executor/request.(*Ticket).Await", "salectl/executor.(*Executor).do"}},
 		{"scheduler: whom to run, sleeping threads", []string{kernelCall, "internal/runtime/syscall/linux.EpollWait", "runtime.netpoll", "runtime.findRunnable", "runtime.mcall"}},
 		{httpServer, []string{"bufio.(*Reader).fill", serve}},
-		{callers, []string{"bufio.(*Reader).fill", ask}},
+		{callers, []string{"bufio.(*Reader).fill", request}},
 		{rest, []string{kernelCall, writeCall, "os.(*File).Write", "somebody.else"}},
 		{rest, []string{kernelCall, writeCall, "os.(*File).Write", decide, loop}}, // it should make none
 		{rest, []string{"salectl/executors.Other", "runtime.main"}},
@@ -105,13 +105,13 @@ func TestStageOfAFunction(t *testing.T) {
 }
 
 func TestProbes(t *testing.T) {
-	const find, look = "salectl/backends/ledger.(*table).find", "salectl/backends/ledger.(*claims).look"
+	const find, search = "salectl/backends/ledger.(*table).find", "salectl/backends/ledger.(*claims).look"
 	d := newDivider()
 	d.add(profileOf(
-		[]string{find, look, "salectl/executor/shard.(*ledgerView).Recall"}, // 1
-		[]string{"aeshashbody", look, find},                                 // 2: it hashes
-		[]string{"memeqbody", "salectl/backends/ledger.(*texts).equal"},     // 3
-		[]string{"modernc.org/sqlite/lib._find"},                            // 4
+		[]string{find, search, "salectl/executor/shard.(*ledgerView).Recall"}, // 1
+		[]string{"aeshashbody", search, find},                                 // 2: it hashes
+		[]string{"memeqbody", "salectl/backends/ledger.(*texts).equal"},       // 3
+		[]string{"modernc.org/sqlite/lib._find"},                              // 4
 	))
 	if d.probing != 1+3 {
 		t.Errorf("%d samples are in the hash tables, want 4", d.probing)
@@ -121,7 +121,7 @@ func TestProbes(t *testing.T) {
 // whole keeps the whole program in that of the tests: the linker leaves out what nobody calls.
 var whole = run
 
-// TestFunctionsExist asks the program for each function that a stage names. What was renamed
+// TestFunctionsExist searches the program for each function that a stage names. What was renamed
 // would count for another stage, or none.
 func TestFunctionsExist(t *testing.T) {
 	if whole == nil {

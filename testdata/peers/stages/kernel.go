@@ -46,22 +46,22 @@ func (k kernel) count() (stop func() (map[string]int64, error), err error) {
 	if k.perf == "" {
 		return func() (map[string]int64, error) { return nil, nil }, nil
 	}
-	ask, told, err := os.Pipe()
+	commands, control, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	answer, answers, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, ask.Close(), told.Close())
+		return nil, errors.Join(err, commands.Close(), control.Close())
 	}
 	var output bytes.Buffer
 	c := exec.Command(k.perf, "stat", "-x", ",", "-D", "-1", "--control", "fd:3,4", "-p", strconv.Itoa(os.Getpid()), "-e", strings.Join(counted, ","))
 	c.Env = append(os.Environ(), "LC_ALL=C")
-	c.Stderr, c.ExtraFiles = &output, []*os.File{ask, answers}
+	c.Stderr, c.ExtraFiles = &output, []*os.File{commands, answers}
 	err = c.Start()
-	err = errors.Join(err, ask.Close(), answers.Close())
+	err = errors.Join(err, commands.Close(), answers.Close())
 	order := func(what string) error {
-		if _, err := fmt.Fprintln(told, what); err != nil {
+		if _, err := fmt.Fprintln(control, what); err != nil {
 			return err
 		}
 		if _, err := bufio.NewReader(answer).ReadString('\n'); err != nil {
@@ -72,10 +72,10 @@ func (k kernel) count() (stop func() (map[string]int64, error), err error) {
 	end := func() error {
 		_ = c.Process.Signal(os.Interrupt) // by which it prints, and then ends itself
 		_ = c.Wait()
-		return errors.Join(told.Close(), answer.Close())
+		return errors.Join(control.Close(), answer.Close())
 	}
 	if err != nil {
-		return nil, errors.Join(err, told.Close(), answer.Close())
+		return nil, errors.Join(err, control.Close(), answer.Close())
 	}
 	if err := order("enable"); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %s", err, bytes.TrimSpace(output.Bytes())), end())
@@ -99,7 +99,7 @@ func parseCounts(output string) (map[string]int64, error) {
 		}
 		n, err := strconv.ParseInt(fields[0], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("perf says %q: %w", strings.TrimSpace(line), err)
+			return nil, fmt.Errorf("perf answers %q: %w", strings.TrimSpace(line), err)
 		}
 		counts[fields[2]] = n
 	}

@@ -2,8 +2,8 @@
 // ever more callers, and writes the tables of stages.md.
 //
 // While callers claim, a CPU profile is taken, and each of its samples counts for one stage
-// (stages.go). What claims cost in all is what the operating system says that this process
-// has used. The command ends with an error if a sale has other claims than it said that it
+// (stages.go). What claims cost in all is what the operating system reports that this process
+// has used. The command ends with an error if a sale has other claims than it reported that it
 // had sold.
 package main
 
@@ -57,7 +57,7 @@ func run(ctx context.Context, o options) error {
 	if err := os.Setenv("TMPDIR", o.dir); err != nil { // where the servers' files will be
 		return err
 	}
-	say("starting three Redis and an HBase")
+	progress("starting three Redis and an HBase")
 	site, err := cluster.Open(ctx)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	for round := range o.rounds {
-		say("round %d of %d", round+1, o.rounds)
+		progress("round %d of %d", round+1, o.rounds)
 		if err := b.limits(ctx); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) error {
 func publish(o options, b *bench, columns []*column) error {
 	for _, c := range columns {
 		if share := c.divided.share(rest); share > 0.1 {
-			say("%.0f %% of %s, %d callers, are of no stage: add what they are to stages.go. By their outermost functions: %v", 100*share, c.of, c.callers, c.divided.others)
+			progress("%.0f %% of %s, %d callers, are of no stage: add what they are to stages.go. By their outermost functions: %v", 100*share, c.of, c.callers, c.divided.others)
 		}
 		if o.profiles != "" {
 			if err := c.keep(o.profiles); err != nil {
@@ -113,5 +113,5 @@ func publish(o options, b *bench, columns []*column) error {
 	return made.Renew(o.page, text)
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

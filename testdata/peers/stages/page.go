@@ -230,7 +230,7 @@ func markdown(o options, b *bench, columns []*column) string {
 	fmt.Fprintf(&text, "µs of the processors that a claim takes of the process in which both the sale and its callers are, by the number of callers that wait; %d processors, medians of %d rounds of %v. Each column is divided into stages by %d or more samples of profiles; its three largest are bold:\n\n",
 		runtime.NumCPU(), o.rounds, o.each, least)
 	markdownTable(&text, heading("stage", columns), stageRows(columns, largestBold))
-	text.WriteString("\nThe same measurements, counted for each claim where nothing else is said:\n\n")
+	text.WriteString("\nThe same measurements, counted for each claim unless noted:\n\n")
 	markdownTable(&text, heading("count", columns), factRows(columns))
 	fmt.Fprintf(&text, "\nBy itself, in the same run: a request and an answer that are each written to a loopback connection and read from it, four system calls, take %s µs of the processors; a request to a bare `net/http` echo by 200 connections takes %s µs with its caller; one Redis answers `PING` after %s µs.\n",
 		short(table.Median(b.raw.sockets)), short(table.Median(b.raw.echo)), short(table.Median(b.raw.ping)))

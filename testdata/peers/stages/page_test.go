@@ -50,7 +50,7 @@ func TestMarkdown(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "misses of the caches |") || strings.Contains(got, "System calls are not counted") {
-		t.Errorf("what the kernel has counted is told wrong:\n%s", got)
+		t.Errorf("the counts of the kernel are wrong:\n%s", got)
 	}
 }
 

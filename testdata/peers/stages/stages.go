@@ -8,7 +8,7 @@ type stage struct {
 	functions []string
 }
 
-// The names of the stages that others ask for.
+// The names of the stages that others read.
 const (
 	store          = "store, its code"
 	storeCalls     = "store, system calls"
@@ -17,7 +17,7 @@ const (
 	callersCalls   = "callers, system calls"
 	votes          = "votes on Redis, the owner's loop"
 	httpServer     = "HTTP, its code"
-	anySystemCalls = "system calls" // of whom, the frames further out say
+	anySystemCalls = "system calls" // the outer frames have the caller
 	rest           = "rest"
 )
 
@@ -89,10 +89,10 @@ var stages = []stage{
 // further out that has a stage. The scheduler's calls do not come by them.
 var systemCalls = []string{"syscall.", "golang.org/x/sys/unix."}
 
-// callsOf are the stages of which the system calls are told apart.
+// callsOf are the stages whose system calls are separate.
 var callsOf = map[string]string{callers: callersCalls, httpServer: httpCalls, store: storeCalls, votes: votes}
 
-// probes are the innermost functions of the ledger that look for a user or key, or put one
+// probes are the innermost functions of the ledger that search a user or key, or put one
 // into a hash table, where a claim misses the processor's caches.
 var probes = []string{
 	"salectl/backends/ledger.(*table).find", "salectl/backends/ledger.(*table).put", "salectl/backends/ledger.(*texts).equal",

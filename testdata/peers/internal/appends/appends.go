@@ -37,7 +37,7 @@ func (f *Filler) Next() []byte {
 	return h.Encode()
 }
 
-// Wrote says that the slot was stored with a head.
+// Wrote reports that the slot was stored with a head.
 func (f *Filler) Wrote(head []byte) { f.Slot, f.Head = f.Slot+1, head }
 
 // Random returns that many bytes that do not compress.

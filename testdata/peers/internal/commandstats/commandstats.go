@@ -1,4 +1,4 @@
-// Package commandstats asks Redis servers what they were told to do.
+// Package commandstats reads the numbers of commands of Redis servers.
 package commandstats
 
 import (
@@ -14,7 +14,7 @@ import (
 // scripts made included.
 type Counts map[string]int64
 
-// Of asks some servers and adds their counts up.
+// Of reads the counts of some servers and adds them.
 func Of(ctx context.Context, servers []*redis.Client) (Counts, error) {
 	counts := make(Counts)
 	for _, s := range servers {

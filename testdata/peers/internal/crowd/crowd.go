@@ -17,7 +17,7 @@ import (
 	"salectl/testdata/peers/internal/processor"
 )
 
-// Claimer makes the i-th claim, from 1 on, and says whether it was sold. Where it can wait
+// Claimer makes the i-th claim, from 1 on, and reports whether it was sold. Where it can wait
 // for long it ends with ctx.
 type Claimer func(ctx context.Context, i int64) (sold bool, err error)
 

@@ -1,8 +1,8 @@
 // Package httpload makes claims over HTTP/1.1 by keep-alive connections that each wait for
-// an answer before they ask again.
+// an answer before the next request.
 //
 // It writes and reads sockets itself, as the benchmarks of package httpd do: a client that
-// takes longer than the server would make every server look alike. It still shares the
+// takes longer than the server would make all servers appear equal. It still shares the
 // processors with the server, whose figures compare with each other only.
 package httpload
 
@@ -27,11 +27,11 @@ import (
 
 // Load is some connections to one server.
 type Load struct {
-	request []byte
-	conns   []*connection
-	each    int64         // how often each user asks
-	pause   time.Duration // of who was told to ask again
-	asked   atomic.Int64
+	request   []byte
+	conns     []*connection
+	each      int64         // requests of each user
+	pause     time.Duration // before a retry
+	requested atomic.Int64
 }
 
 // connection is one caller.
@@ -50,7 +50,7 @@ type Result struct {
 	Rate    float64 // answers a second, while all were asking
 	Sold    int64   // in all, with those that were under way at the end
 	Refused int64
-	Again   int64                   // answers that said to ask again, which was done
+	Again   int64                   // answers that required a retry, which followed
 	Took    *hdrhistogram.Histogram // in microseconds
 }
 
@@ -66,7 +66,7 @@ func Dial(address, path string, connections int) (*Load, error) {
 	return dial(address, path, connections, 1)
 }
 
-// DialTwice is Dial where every user asks twice, each time with another key.
+// DialTwice is Dial where every user sends two claims, each time with another key.
 func DialTwice(address, path string, connections int) (*Load, error) {
 	return dial(address, path, connections, 2)
 }
@@ -108,17 +108,17 @@ func (l *Load) Close() error {
 }
 
 // Run makes claims for a time, or until n were made. Where a server has not decided, which
-// 429 and 503 say, the claim is sent again with the same key after a second, as salectl's
-// Retry-After says, and has taken as long as until it was decided. So it is where the server
+// 429 and 503 require, the claim is sent again with the same key after a second, as salectl's
+// Retry-After requires, and has taken as long as until it was decided. So it is where the server
 // has closed the connection, as it may one that was idle for long. Any other answer that is
 // neither 201 nor 409, or the end of ctx, ends Run with an error.
 func (l *Load) Run(ctx context.Context, d time.Duration, n int64) (Result, error) {
 	runtime.GC() // what others left behind is not its burden
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	last := l.asked.Load() + n
+	last := l.requested.Load() + n
 	if last < n {
-		last = n // it would be more than a number can say
+		last = n // it would be more than a number can hold
 	}
 	var sold, refused, again atomic.Int64
 	var over atomic.Bool
@@ -128,7 +128,7 @@ func (l *Load) Run(ctx context.Context, d time.Duration, n int64) (Result, error
 		c.took = c.took[:0]
 		all.Go(func() {
 			for !over.Load() {
-				number := l.asked.Add(1)
+				number := l.requested.Add(1)
 				if number > last {
 					return
 				}
@@ -161,7 +161,7 @@ func (l *Load) Run(ctx context.Context, d time.Duration, n int64) (Result, error
 		}
 	}
 	<-done
-	l.asked.Store(min(l.asked.Load(), last)) // those who found that all were made have counted on
+	l.requested.Store(min(l.requested.Load(), last)) // those who found that all were made have counted on
 	return Result{rate, sold.Load(), refused.Load(), again.Load(), l.histogram()}, context.Cause(ctx)
 }
 
@@ -181,7 +181,7 @@ func (l *Load) histogram() *hdrhistogram.Histogram {
 // mostAgain is how often in a row a server may close a connection.
 const mostAgain = 10
 
-// claim makes one claim and says whether it was granted, and how often it was told to ask
+// claim makes one claim and reports whether it was granted, and how often it was required to try
 // again.
 func (c *connection) claim(ctx context.Context, key, user int64, pause time.Duration) (granted bool, again int64, err error) {
 	putDecimal(c.key, key)

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// asked is what a server was asked.
-type asked struct {
+// requests has the requests to a server.
+type requests struct {
 	mu    sync.Mutex
 	users map[string]int
 	keys  map[string]int
 }
 
 // serve answers the n-th claim, from 1 on, with a status.
-func serve(t *testing.T, status func(n int) int) (*asked, string) {
-	a := &asked{users: map[string]int{}, keys: map[string]int{}}
+func serve(t *testing.T, status func(n int) int) (*requests, string) {
+	a := &requests{users: map[string]int{}, keys: map[string]int{}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		a.mu.Lock()
@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d keys of %d users, want 80 of 40", len(a.keys), len(a.users))
 	}
 	if times := slices.Compact(slices.Sorted(maps.Values(a.users))); !slices.Equal(times, []int{2}) {
-		t.Errorf("users asked %v times, want 2", times)
+		t.Errorf("users sent %v requests, want 2", times)
 	}
 }
 
@@ -69,13 +69,13 @@ func TestRunEndsWithAnError(t *testing.T) {
 	}
 }
 
-// TestAskAgain has a server that has not decided the first claim when it is asked twice, and
-// the second when it is asked once.
-func TestAskAgain(t *testing.T) {
-	asked := 0
+// TestRetry has a server that has not decided the first claim at its second request, and
+// the second at its first.
+func TestRetry(t *testing.T) {
+	requests := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
-		w.WriteHeader([]int{503, 429, 200, 503, 201, 200}[asked-1])
+		requests++
+		w.WriteHeader([]int{503, 429, 200, 503, 201, 200}[requests-1])
 	}))
 	defer s.Close()
 	l, err := Dial(strings.TrimPrefix(s.URL, "http://"), "/claims", 1)

@@ -77,7 +77,7 @@ func (n *Sale) Claim(ctx context.Context, user string) (bool, error) {
 		return false, fmt.Errorf("locking shard %d: %w", shard, err)
 	}
 	// A lock that cannot be given back, or ran out meanwhile, does not undo what
-	// the row says.
+	// the row has.
 	defer lock.UnlockContext(ctx)
 	return n.sell(ctx, shard, user)
 }

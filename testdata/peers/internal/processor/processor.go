@@ -1,4 +1,4 @@
-// Package processor tells how much of the processors was used. Other work on a machine
+// Package processor measures the use of the processors. Other work on a machine
 // disturbs that less than it does a rate.
 package processor
 

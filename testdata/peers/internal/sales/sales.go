@@ -25,7 +25,7 @@ import (
 	"salectl/testdata/peers/internal/crowd"
 )
 
-// ErrWrong says that a sale's books are not in order.
+// ErrWrong reports that a sale's books are not in order.
 var ErrWrong = errors.New("the count is wrong")
 
 // Plenty is a stock that no measurement sells out. Its units have numbers as those of real
@@ -159,7 +159,7 @@ func (s *Serving) Claimer(name func(i int64) string) crowd.Claimer {
 		r := executor.Request{User: name(i), Key: crowd.Key(i), Quantity: 1}
 		for again := 0; ; again++ {
 			// Real clients each have a context of their own. This crowd's is one, at
-			// whose lock all of them would meet, before and after each wait.
+			// whose lock all of them would contend for, before and after each wait.
 			a := s.Do(context.Background(), r)
 			row := a.Outcome.Row()
 			switch {

@@ -38,22 +38,22 @@ type Server struct {
 // Used is what the server, its store and this process have used of the processors so far.
 func (s Server) Used() (time.Duration, error) { return processor.Used(s.others...) }
 
-// Ask makes claims on a server and says how many it was told were sold.
-type Ask func(Server) (sold int64, err error)
+// Load makes claims on a server and returns the number of claims reported sold.
+type Load func(Server) (sold int64, err error)
 
 // Side is one of those that are compared: it makes a sale with so many units, serves it
-// while somebody asks, and fails unless the sale's books have exactly the claims that were
+// while load runs, and fails unless the sale's books have exactly the claims that were
 // sold.
-type Side func(ctx context.Context, stock int64, ask Ask) error
+type Side func(ctx context.Context, stock int64, load Load) error
 
 // Salectl serves a sale on an embedded store.
-func (s Site) Salectl(ctx context.Context, stock int64, ask Ask) error {
+func (s Site) Salectl(ctx context.Context, stock int64, load Load) error {
 	return sales.Embedded(s.Dir, func(site *sales.Site) error {
 		var sold int64
 		sale, err := site.Selling(ctx, stock, Shards, func(e *sales.Serving) error {
 			server := httpd.New(httpd.Config{Sales: []executor.Service{e}, Connections: Most, Log: slog.New(slog.DiscardHandler)})
 			return serve(ctx, server.Serve, func(address string) (err error) {
-				sold, err = ask(Server{Address: address, Path: "/v1/sales/" + e.Sale() + "/claims", Serving: e})
+				sold, err = load(Server{Address: address, Path: "/v1/sales/" + e.Sale() + "/claims", Serving: e})
 				return err
 			})
 		})
@@ -67,7 +67,7 @@ func (s Site) Salectl(ctx context.Context, stock int64, ask Ask) error {
 // Shop serves a sale on PostgreSQL with that many connections to it. Each shard has the
 // same stock.
 func (s Site) Shop(connections int) Side {
-	return func(ctx context.Context, stock int64, ask Ask) (err error) {
+	return func(ctx context.Context, stock int64, load Load) (err error) {
 		o := shop.Options{Stock: stock / Shards, Shards: Shards, Connections: connections}
 		sale, err := shop.Open(ctx, s.Postgres, o)
 		if err != nil {
@@ -80,7 +80,7 @@ func (s Site) Shop(connections int) Side {
 			if err != nil {
 				return err
 			}
-			sold, err = ask(Server{Address: address, Path: shop.Path, others: others})
+			sold, err = load(Server{Address: address, Path: shop.Path, others: others})
 			return err
 		})
 		if err != nil {
@@ -91,9 +91,9 @@ func (s Site) Shop(connections int) Side {
 }
 
 // Echo serves no sale.
-func (s Site) Echo(ctx context.Context, _ int64, ask Ask) error {
+func (s Site) Echo(ctx context.Context, _ int64, load Load) error {
 	return serve(ctx, handled(http.HandlerFunc(shop.Echo)), func(address string) error {
-		_, err := ask(Server{Address: address, Path: shop.Path})
+		_, err := load(Server{Address: address, Path: shop.Path})
 		return err
 	})
 }

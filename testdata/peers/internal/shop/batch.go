@@ -9,7 +9,7 @@ import (
 // batch is claims that one transaction decides.
 type batch struct {
 	conn    *pgx.Conn
-	waiting map[string]*claim // by user; those that asked meanwhile as well follow
+	waiting map[string]*claim // by user; requests that came meanwhile follow
 
 	// The first claim of each user.
 	users  []string

@@ -1,9 +1,9 @@
 -- A batch of claims, each of another user. The rows of their shards are locked.
 --
 -- Users who have a unit get it again, whatever their key: the program compares it. The
--- others get the next units of their shards, in the order in which they asked, as long as
+-- others get the next units of their shards, in the order of their requests, as long as
 -- there are any.
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT a.n, a.user_id, a.key, a.shard, c.key AS had, c.unit, c.at
   FROM unnest($1::text[], $2::text[], $3::smallint[]) WITH ORDINALITY AS a (user_id, key, shard, n)
   LEFT JOIN claims c ON c.user_id = a.user_id
@@ -12,7 +12,7 @@ WITH asked AS MATERIALIZED (
   SELECT user_id, key, shard, unit, now() FROM (
     SELECT a.user_id, a.key, a.shard, s.stock,
       s.sold + row_number() OVER (PARTITION BY a.shard ORDER BY a.n) AS unit
-    FROM asked a JOIN shards s ON s.shard = a.shard
+    FROM requested a JOIN shards s ON s.shard = a.shard
     WHERE a.had IS NULL
   ) numbered
   WHERE unit <= stock
@@ -25,4 +25,4 @@ WITH asked AS MATERIALIZED (
 )
 SELECT user_id, key, shard, unit, at, true AS fresh FROM sold
 UNION ALL
-SELECT user_id, had, shard, unit, at, false FROM asked WHERE had IS NOT NULL
+SELECT user_id, had, shard, unit, at, false FROM requested WHERE had IS NOT NULL

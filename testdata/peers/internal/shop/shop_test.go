@@ -45,7 +45,7 @@ func TestShop(t *testing.T) {
 	t.Run("Race", func(t *testing.T) { race(t, url) })
 }
 
-// answers asks one after the other, over HTTP.
+// answers sends one request after the other, over HTTP.
 func answers(t *testing.T, s *Shop) {
 	for _, c := range []struct {
 		user, key string
@@ -86,12 +86,12 @@ func answers(t *testing.T, s *Shop) {
 	}
 }
 
-// oneBatch puts users who ask more than once into one batch with others.
+// oneBatch puts users with repeated requests into one batch with others.
 func oneBatch(t *testing.T, s *Shop) {
 	b := newBatch(s.conns[0])
 	var claims []*claim
-	for _, asks := range []string{"ada k1", "ada k1", "bob k1", "ada k2", "eve k1", "ada k1"} {
-		user, key, _ := strings.Cut(asks, " ")
+	for _, request := range []string{"ada k1", "ada k1", "bob k1", "ada k2", "eve k1", "ada k1"} {
+		user, key, _ := strings.Cut(request, " ")
 		claims = append(claims, &claim{user: user, key: key, answer: make(chan Answer, 1)})
 		b.add(claims[len(claims)-1])
 	}
@@ -101,7 +101,7 @@ func oneBatch(t *testing.T, s *Shop) {
 		a := <-c.answer
 		got += fmt.Sprintf("%s %d %v, ", a.Outcome, a.Unit, a.Again)
 	}
-	// Who asked in between is answered as if they had come one after the other; which of the
+	// Requests in between are answered as if they had come one after the other; which of the
 	// repeats counts as the first is no matter.
 	if want := "sold 1 false, sold 1 true, sold 2 false, limit_reached 0 false, sold_out 0 false, sold 1 true, "; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -117,7 +117,7 @@ func oneBatch(t *testing.T, s *Shop) {
 	}
 }
 
-// race has two servers of one database sell it out to users who ask both of them.
+// race has two servers of one database sell it out to users who send requests to both of them.
 func race(t *testing.T, url string) {
 	const stock, shards, users = 40, 5, 400
 	o := Options{Stock: stock, Shards: shards, Connections: 5}

@@ -17,7 +17,7 @@ type Figure struct {
 	Form   string // of both values, for fmt
 	Beside string // what it is compared with; "": nothing
 	Wanted string // "": nothing
-	Met    func(value, ratio float64) bool
+	Holds  func(value, ratio float64) bool
 
 	values, others []float64
 }
@@ -27,12 +27,12 @@ func (f *Figure) Add(value, other float64) {
 	f.values, f.others = append(f.values, value), append(f.others, other)
 }
 
-// AtLeast is a Met for a ratio that may not be smaller.
+// AtLeast is a Holds for a ratio that may not be smaller.
 func AtLeast(least float64) func(value, ratio float64) bool {
 	return func(_, ratio float64) bool { return ratio >= least }
 }
 
-// AtMost is a Met for a ratio that may not be greater.
+// AtMost is a Holds for a ratio that may not be greater.
 func AtMost(most float64) func(value, ratio float64) bool {
 	return func(_, ratio float64) bool { return ratio <= most }
 }
@@ -69,7 +69,7 @@ func (f *Figure) String() string {
 	verdict := ""
 	switch {
 	case f.Wanted == "":
-	case f.Met(Median(f.values), Median(ratios)):
+	case f.Holds(Median(f.values), Median(ratios)):
 		verdict = "yes"
 	default:
 		verdict = "NO"

@@ -13,12 +13,12 @@ func TestLine(t *testing.T) {
 	}{
 		// Of the medians the ratio would be 2/1.
 		"the median of the rounds' ratios": {[]float64{1, 2, 9}, []float64{1, 4, 1}, "ratio ≥ 0.8", []string{"|2|1|", "|1.00 (0.50–9.00)|", "|yes"}},
-		"a miss is told":                   {[]float64{3}, []float64{4}, "ratio ≥ 0.8", []string{"|3|4|", "|0.75|", "|NO"}},
+		"a miss is reported":               {[]float64{3}, []float64{4}, "ratio ≥ 0.8", []string{"|3|4|", "|0.75|", "|NO"}},
 		"nothing is wanted":                {[]float64{3}, []float64{4}, "", []string{"|3|4|raw|0.75||$"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all Table
-			f := all.Line(Figure{Name: "claims/s", Form: "%.0f", Beside: "raw", Wanted: c.wanted, Met: AtLeast(0.8)})
+			f := all.Line(Figure{Name: "claims/s", Form: "%.0f", Beside: "raw", Wanted: c.wanted, Holds: AtLeast(0.8)})
 			for i := range c.values {
 				f.Add(c.values[i], c.others[i])
 			}

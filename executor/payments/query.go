@@ -50,7 +50,7 @@ const mostRedirects = 3
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = api.Proxy
-	transport.MaxIdleConnsPerHost = maxAsks
+	transport.MaxIdleConnsPerHost = maxAttempts
 	transport.MaxResponseHeaderBytes = maxBody
 	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		switch first := via[0].URL; {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// What a server is asked, and how the answer of one that is well begins.
+// Requests for the health of a server, and how the reply of a healthy one begins.
 const (
-	redisQuestion, redisAnswer         = "PING\r\n", "+PONG"
-	zookeeperQuestion, zookeeperAnswer = "srvr", "Zookeeper version"
+	redisRequest, redisReply         = "PING\r\n", "+PONG"
+	zookeeperRequest, zookeeperReply = "srvr", "Zookeeper version"
 )
 
-// ask sends a question and returns the first line of the answer, or "" if there
+// query sends a request and returns the first line of the reply, or "" if there
 // is none within a second. A nil config means no TLS.
-func ask(ctx context.Context, address string, config *tls.Config, question string) string {
+func query(ctx context.Context, address string, config *tls.Config, question string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	dial := (&net.Dialer{}).DialContext
