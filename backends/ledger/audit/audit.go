@@ -58,7 +58,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 		a.Problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
 	applied, sealed, added := sale.Applied(), sale.Sealed(), sale.Added()
-	if err := readBooks(ctx, logs, a.books, applied, sealed); err != nil {
+	if err := readBooks(ctx, logs, a.Books, applied, sealed); err != nil {
 		return nil, err
 	}
 	var payloads *payload.Log
@@ -69,13 +69,13 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 			return nil, err
 		}
 	}
-	if err := readPlans(ctx, logs, sale, a.books); err != nil {
+	if err := readPlans(ctx, logs, sale, a.Books); err != nil {
 		return nil, err
 	}
-	if deleted(sale, a.UID, a.books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ledger.ErrGone))) {
+	if deleted(sale, a.UID, a.Books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ledger.ErrGone))) {
 		return nil, fmt.Errorf("sale %s is being deleted, only the export has its ledger: %w", name, ledger.ErrGone)
 	}
-	for _, b := range a.books {
+	for _, b := range a.Books {
 		a.complete(b, applied, sealed)
 		a.heads[b.Log()] = b.reducer.Head()
 	}
@@ -163,8 +163,7 @@ func retry(ctx context.Context, logs ledger.Logs, read func() error, lags func()
 
 // endsWith reports whether a shard ends in the slot that the sale was sealed with; nil: it was not.
 func (b *Book) endsWith(sealed *pb.Sealed) bool {
-	root := b.Root()
-	return sealed == nil || string(sealed.GetRoots()[b.shard]) == string(root[:])
+	return sealed == nil || ledger.Hash(sealed.GetRoots()[b.shard]) == b.Root()
 }
 
 // readPlans reads the sale's log on. Read after the shards, it has every generation that they have,

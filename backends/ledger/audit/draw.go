@@ -51,7 +51,7 @@ func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settl
 
 // Entries compares the entries of each shard with trees, as published in the sale's log.
 func (r *Recount) Entries(trees []draw.Tree) {
-	for i, b := range r.books {
+	for i, b := range r.Books {
 		if i < len(trees) && (b.entries == nil || *b.entries != trees[i]) {
 			r.Problem("shard %d: its entries are %v, and the sale's log says %v", i, b.entries, trees[i])
 		}
@@ -64,8 +64,8 @@ func (r *Recount) draw(ctx context.Context, logs ledger.Logs, sale *ledger.Sale)
 	if err != nil && !errors.Is(err, ledger.ErrCorrupt) {
 		return err
 	}
-	shards := make([]ledger.DrawShard, len(r.books))
-	for i, b := range r.books {
+	shards := make([]ledger.DrawShard, len(r.Books))
+	for i, b := range r.Books {
 		shards[i] = b.reducer.DrawShard()
 	}
 	var x *ledger.DrawResult
@@ -90,7 +90,7 @@ func (r *Recount) VerifyDraw(x *ledger.DrawResult, record draw.Record) {
 		r.Problem("the draw: %v", err)
 		return
 	}
-	for shard, b := range r.books {
+	for shard, b := range r.Books {
 		for i := range b.reducer.Claims() {
 			c := b.reducer.Claim(i)
 			label, rank := x.Label(shard, c)

@@ -48,7 +48,7 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 		r.Problem("the packets add up to %s, but %s was declared", red.Format(sum), red.Format(red.Total))
 	}
 	remaining := slices.Clone(r.left) // with the units of shards that have applied no generation yet
-	for _, b := range r.books {
+	for _, b := range r.Books {
 		if len(b.generations) == 0 {
 			if units, err := ledger.UnitsOf(sale.ShardGeneration(1, b.shard).GetAdd()); err == nil {
 				remaining = append(remaining, units)
