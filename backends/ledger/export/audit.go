@@ -358,7 +358,7 @@ func (x *fileAudit) unproven() (all []string) {
 		all = append(all, "the amount of each packet, and the content of the commitment: "+left,
 			"the parts of the first generation that the shards do not repeat: "+left+", so the bytes of the commit differ from the hashed ones")
 	}
-	if x.header.Draw != nil && (x.draw == nil || !x.draw.Record.Ended) {
+	if x.draw != nil && !x.draw.Record.Ended {
 		all = append(all, "the number of units of the draw, its lapsed awards and the last rank that may be awarded: the sale was not over, and draw.winners, draw.lapsed and draw.reach may be later than the commits")
 	}
 	if x.header.Redacted {
