@@ -86,7 +86,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	if payloads != nil {
 		a.Payloads(payloads, added)
 	}
-	a.RedPacket(sale)
+	a.RedPacket(sale, sealed)
 	if err := a.draw(ctx, logs, sale); err != nil {
 		return nil, err
 	}

@@ -343,7 +343,7 @@ func (x *fileAudit) ofLog() error {
 		x.SameRedPacket(x.sale, red)
 		return nil
 	}
-	x.RedPacket(x.sale)
+	x.RedPacket(x.sale, x.sale.Sealed())
 	if red.Validate() == nil { // else RedPacket has reported it
 		x.dealt = red.Deal()
 	}
