@@ -200,13 +200,13 @@ func (r *Recount) units(sale *ledger.Sale) {
 // readPayloads reads the log of units, again while payloads of added units are missing. damage is the
 // reason why the log cannot be read further.
 func readPayloads(ctx context.Context, logs ledger.Logs, log *payload.Log, added []ledger.Added) (damage, err error) {
-	err = retry(ctx, logs, func() error {
-		_, err := ledger.Load(ctx, logs, log.Log(), log)
-		if errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone) {
+	err = retry(ctx, logs, func() (lags bool, err error) {
+		_, err = ledger.Load(ctx, logs, log.Log(), log)
+		if damage = nil; errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone) {
 			damage, err = err, nil
 		}
-		return err
-	}, func() bool { return damage == nil && len(unstored(log, added)) > 0 })
+		return errors.Is(damage, ledger.ErrGone) || damage == nil && len(unstored(log, added)) > 0, err
+	})
 	return damage, err
 }
 
