@@ -86,11 +86,7 @@ const (
 // digestOf returns the SHA-256 of texts, each preceded by its length in eight bytes, so that no two
 // lists of texts are hashed as the same bytes.
 func digestOf(texts ...string) Digest {
-	size := 0
-	for _, text := range texts {
-		size += 8 + len(text)
-	}
-	b := make([]byte, 0, size)
+	b := make([]byte, 0, 256) // enough for most labels
 	for _, text := range texts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(text)))
 		b = append(b, text...)

@@ -3,6 +3,7 @@ package draw
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 )
 
 // Tree is the Merkle tree of a shard's entries, as published at the close.
@@ -43,18 +44,16 @@ func fold(row []Digest) Digest {
 	var pair [1 + 2*sha256.Size]byte
 	pair[0] = 1
 	for len(row) > 1 {
-		n := 0
-		for i := 0; i+1 < len(row); i += 2 {
-			copy(pair[1:], row[i][:])
-			copy(pair[1+sha256.Size:], row[i+1][:])
-			row[n] = sha256.Sum256(pair[:])
-			n++
+		above := row[:0]
+		for two := range slices.Chunk(row, 2) {
+			if len(two) == 2 {
+				copy(pair[1:], two[0][:])
+				copy(pair[1+sha256.Size:], two[1][:])
+				two[0] = sha256.Sum256(pair[:])
+			}
+			above = append(above, two[0])
 		}
-		if len(row)%2 == 1 {
-			row[n] = row[len(row)-1]
-			n++
-		}
-		row = row[:n]
+		row = above
 	}
 	return row[0]
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/payload"
+	"salectl/draw"
 	"salectl/spec"
 )
 
@@ -80,6 +82,37 @@ func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
 	})
 }
 
+// away is Logs that return a log slot by slot, and after the first slot nothing for some reads.
+type away struct {
+	ledger.Logs
+	log   string
+	reads int // that return nothing
+}
+
+func (a *away) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	switch {
+	case log != a.log:
+		return a.Logs.Read(ctx, log, from, max)
+	case from == 0 || a.reads == 0:
+		return a.Logs.Read(ctx, log, from, 1)
+	}
+	a.reads--
+	return nil, nil, nil
+}
+
+// A log of units that a read does not return may be behind its other reads, too.
+func TestAuditReadsAgainWhatUnitsWere(t *testing.T) {
+	w, _ := payloadExport(t, nil, func(*ledger.World, *payload.Reader, *bytes.Buffer) error { return nil })
+	synctest.Test(t, func(t *testing.T) {
+		for reads, want := range map[int]bool{ledger.MissingTries - 1: true, ledger.MissingTries: false} {
+			a, err := audit.Run(t.Context(), &away{w.Logs, spec.UnitsLog(ledger.TestUID), reads}, "test", ledger.NewState, nil)
+			if err != nil || a.OK != want {
+				t.Errorf("%d reads return nothing: %v, %+v", reads, err, a)
+			}
+		}
+	})
+}
+
 // And it reads a shard on again that lacks a transfer which another has seen acknowledged.
 func TestAuditReadsAgainForACut(t *testing.T) {
 	w := ledger.NewWorld(t)
@@ -131,6 +164,96 @@ func TestAuditReadsAgainForRanks(t *testing.T) {
 			a, err := audit.Run(t.Context(), &behind{w.Logs, w.Sale.Log(), early, reads}, "test", ledger.NewState, nil)
 			if err != nil || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
+			}
+		}
+	})
+}
+
+// An award of one shard follows the reveal, and the reveal the entries of all shards. An audit
+// reads a shard on whose log it has read before.
+func TestAuditReadsAgainForEntries(t *testing.T) {
+	w := ledger.NewDrawWorld(t, 3, nil, nil)
+	for i := range w.Shards {
+		w.Enter(i, 3)
+	}
+	early := *w.Logs.Logs[w.Shards[1].Log()]
+	w.Enter(1, 1)
+	w.Close()
+	w.Reveal(nil, 6, 6)
+	w.Award(1 + int64(slices.IndexFunc(w.Ranked, func(e draw.Entry) bool { return e.Shard != 1 })))
+	synctest.Test(t, func(t *testing.T) {
+		for reads, want := range map[int]bool{1: true, ledger.MissingTries: true, ledger.MissingTries + 1: false} { // the first before the cut is closed
+			a, err := audit.Run(t.Context(), &behind{w.Logs, w.Shards[1].Log(), &early, reads}, "test", ledger.NewState, nil)
+			if err != nil || a.OK != want || want && a.Draw.Entries != 10 {
+				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
+			}
+		}
+	})
+}
+
+// A unit that was awarded before the reveal is found, however many shards have recorded their entries.
+func TestAuditOfAnAwardBeforeTheReveal(t *testing.T) {
+	for _, recorded := range []int{1, ledger.WorldShards} {
+		w := ledger.NewDrawWorld(t, 3, nil, nil)
+		w.Enter(0, 2)
+		for i := range recorded {
+			w.CloseShard(i)
+		}
+		d := w.Draft(0)
+		if d.Award(w.Shards[0].Claim(1)).Kind != ledger.SettleDone {
+			t.Fatal("nothing was awarded")
+		}
+		w.Commit(0, d)
+		synctest.Test(t, func(t *testing.T) {
+			want := fmt.Sprintf("the draw: claim %s: it has a rank or a unit, but nothing is revealed yet", w.Shards[0].Claim(1).ID(0))
+			if a := mustAudit(t, w.Logs); a.OK || !slices.Equal(a.Problems, []string{want}) {
+				t.Errorf("%d shards have recorded their entries: %q, want %q", recorded, a.Problems, want)
+			}
+		})
+	}
+}
+
+// before is Logs whose first heads are from the past, and so is one log at its first read.
+type before struct {
+	*behind
+	heads int // that lag
+}
+
+func (b *before) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	heads, err := b.behind.Heads(ctx, logs)
+	if i := slices.Index(logs, b.log); i >= 0 && b.heads > 0 {
+		b.heads--
+		heads[i] = b.past.Head
+	}
+	return heads, err
+}
+
+// A rank may be due to an award that lapsed on a shard after an audit has read that shard. The
+// audit learns of it from the shard's head, and reads heads again that lag.
+func TestAuditReadsHeadsOfADrawAgain(t *testing.T) {
+	w := ledger.NewDrawWorld(t, 3, ledger.DrawPayment, nil)
+	for i := range w.Shards {
+		w.Enter(i, 3)
+	}
+	w.Close()
+	w.Reveal(nil, 6, 6)
+	substitute, _ := w.Claim(4)
+	first := int64(1 + slices.IndexFunc(w.Ranked, func(e draw.Entry) bool { return e.Shard != substitute }))
+	w.Award(first)
+	shard, c := w.Claim(first)
+	early := *w.Logs.Logs[w.Shards[shard].Log()]
+	d := w.Draft(shard)
+	if d.Cancel(c, "ada", "").Kind != ledger.SettleDone {
+		t.Fatal("nothing was cancelled")
+	}
+	w.Commit(shard, d)
+	w.Award(4)
+	synctest.Test(t, func(t *testing.T) {
+		for heads, want := range map[int]bool{0: true, ledger.MissingTries - 1: true, ledger.MissingTries: false} {
+			logs := &before{&behind{w.Logs, w.Shards[shard].Log(), &early, 1}, heads}
+			a, err := audit.Run(t.Context(), logs, "test", ledger.NewState, nil)
+			if err != nil || a.OK != want || a.Held != 2 {
+				t.Errorf("%d heads lag: %v, %+v", heads, err, a)
 			}
 		}
 	})

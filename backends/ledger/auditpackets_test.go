@@ -138,6 +138,25 @@ func TestAuditOfEqualPackets(t *testing.T) {
 	}
 }
 
+// A sale that is sealed after an audit has read some of its shards is refunded less than these have
+// left, if their last packets were taken in between.
+func TestAuditOfPacketsAcrossTheSeal(t *testing.T) {
+	w := ledger.PacketsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket.Total = 30 * s.RedPacket.Min })
+	w.Taken(2)
+	w.Meanwhile(func() {
+		w.Taken(1)
+		w.Seal()
+		op := w.Roots()
+		op.GetSealed().Refund = 21 * 5
+		w.Say(op)
+	})
+	for _, left := range []string{"1.10", "1.05"} { // one shard is read before, then none
+		if a, err := audit.Run(t.Context(), w.Logs, "test", ledger.NewState, nil); err != nil || !a.OK || a.Packets.Left != left {
+			t.Errorf("%v, %+v, %+v, want %s left", err, a, a.Packets, left)
+		}
+	}
+}
+
 // Packets on their way to a shard that does not exist are nowhere.
 func TestAuditOfPacketsToNowhere(t *testing.T) {
 	for _, to := range []int{ledger.WorldShards, 7} {

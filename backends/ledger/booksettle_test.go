@@ -15,7 +15,7 @@ import (
 func booked(t *testing.T, commits []*pb.Commit) *audit.Recount {
 	t.Helper()
 	r, _ := audit.NewRecount("test", "0123456789abcdef", 1, ledger.NewState)
-	b := r.Books()[0]
+	b := r.Books[0]
 	written := ledger.NewTail(b.Log())
 	for _, c := range commits {
 		e, err := written.Entry(c)

@@ -97,7 +97,7 @@ func (noReducer) Head() ledger.Head                        { return ledger.Head{
 func recounted(t *testing.T, w *ledger.World, newReducer func(string) audit.Reducer) *audit.Recount {
 	t.Helper()
 	r, _ := audit.NewRecount("test", ledger.TestUID, ledger.WorldShards, newReducer)
-	for _, b := range r.Books() {
+	for _, b := range r.Books {
 		if _, err := ledger.Load(t.Context(), w.Logs, b.Log(), b); err != nil {
 			t.Fatal(err)
 		}

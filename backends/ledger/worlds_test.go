@@ -325,15 +325,22 @@ func (w *DrawWorld) Enter(shard, n int) (user string) {
 // close closes the entries of all shards, by the hours.
 func (w *DrawWorld) Close() {
 	w.T.Helper()
-	w.TimeUs = max(w.TimeUs, drawCloses)
 	trees := make([]draw.Tree, len(w.Shards))
-	for i, s := range w.Shards {
-		d := w.Draft(i)
-		d.Entries()
-		w.Commit(i, d)
-		trees[i], _ = s.Entries()
+	for i := range w.Shards {
+		trees[i] = w.CloseShard(i)
 	}
 	w.AppendSale(&pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: NewEntriesClosed(trees)}})
+}
+
+// CloseShard records the entries of one shard.
+func (w *DrawWorld) CloseShard(shard int) draw.Tree {
+	w.T.Helper()
+	w.TimeUs = max(w.TimeUs, drawCloses)
+	d := w.Draft(shard)
+	d.Entries()
+	w.Commit(shard, d)
+	tree, _ := w.Shards[shard].Entries()
+	return tree
 }
 
 // reveal reveals the secret and publishes the ranks, so many in a part.

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -8,7 +9,9 @@ import (
 	"testing/synctest"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/backends/memory"
+	"salectl/draw"
 	"salectl/planner"
 	"salectl/planner/current"
 	"salectl/spec"
@@ -93,18 +96,7 @@ func TestReadWholeOfALaggingLog(t *testing.T) {
 	awarded := func(t *testing.T) (*world, *ledger.Sale) {
 		w := newDraw(t, nil)
 		sale := w.actual().Sale
-		if err := w.run(w.mustReveal(nil)); err != nil {
-			t.Fatal(err)
-		}
-		first := w.actual().Sale.Ranks()[0]
-		o := w.owner(first.Shard)
-		if err := o.append(func(d *ledger.Draft) {
-			if c, _ := o.state.ClaimAt(first.Slot, first.Index); d.Award(c).Kind != ledger.SettleDone {
-				t.Fatal("nothing was awarded")
-			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		w.awardFirst()
 		return w, sale
 	}
 	for name, test := range map[string]struct {
@@ -139,6 +131,65 @@ func TestReadWholeOfALaggingLog(t *testing.T) {
 				}
 				if test.want == nil && sale.Next() != whole.Next() {
 					t.Errorf("%d slots of the sale's log were read, want %d", sale.Next(), whole.Next())
+				}
+			})
+		})
+	}
+}
+
+// awardFirst reveals a draw, awards the first rank a unit, and returns the shard of its entry.
+func (w *world) awardFirst() int {
+	w.Helper()
+	if err := w.run(w.mustReveal(nil)); err != nil {
+		w.Fatal(err)
+	}
+	first := w.actual().Sale.Ranks()[0]
+	o := w.owner(first.Shard)
+	if err := o.append(func(d *ledger.Draft) {
+		if c, _ := o.state.ClaimAt(first.Slot, first.Index); d.Award(c).Kind != ledger.SettleDone {
+			w.Fatal("nothing was awarded")
+		}
+	}); err != nil {
+		w.Fatal(err)
+	}
+	return first.Shard
+}
+
+// TestReadWholeOfADraw exports a draw of which one shard was read after an award, and the others
+// before the close of entries: an export has their entries too, without which it would have a unit
+// of a draw that is not revealed.
+func TestReadWholeOfADraw(t *testing.T) {
+	for name, want := range map[string]error{"once": nil, "all the time": planner.ErrRefused} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newDraw(t, nil)
+				logs, sale := w.store.Handle(nil), w.actual().Sale
+				shards, err := ledger.LoadShards(t.Context(), logs, sale)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := shards[w.awardFirst()]
+				if _, err := ledger.Load(t.Context(), logs, at.Log(), at); err != nil {
+					t.Fatal(err)
+				}
+				lagging := w.store.Handle(memory.On(memory.OpRead, func(c memory.Call) memory.Fault {
+					if want == nil || c.Log == at.Log() || c.Log == sale.Log() {
+						return memory.Fault{}
+					}
+					return past(1)
+				}))
+				if err := current.ReadWhole(t.Context(), lagging, "tickets", sale, shards); !errors.Is(err, want) {
+					t.Fatalf("%v, want %v", err, want)
+				}
+				if want != nil {
+					return
+				}
+				var to bytes.Buffer
+				if err := (export.Sale{Name: "tickets", Log: sale, Shards: shards, Logs: logs}).Write(t.Context(), &to); err != nil {
+					t.Fatal(err)
+				}
+				if r, err := draw.Verify(&to, draw.Options{}); err != nil || !r.OK || r.Awarded != 1 {
+					t.Errorf("%v, %+v", err, r)
 				}
 			})
 		})

@@ -11,9 +11,10 @@ import (
 )
 
 // ReadWhole reads a sale's log and its shards on from where they were read, until they are
-// complete: no shard is missing that this log or another shard requires, the sale's log has
-// every generation taken by a shard, and the ranks of all awarded units. Only an export of a
-// complete sale is one of the whole sale. The error names what is missing at last.
+// complete: no shard is missing that this log or another shard requires, or lacks entries that this
+// log has closed, and the sale's log has every generation taken by a shard, and the ranks of all
+// awarded units. Only an export of a complete sale is one of the whole sale. The error names what
+// is missing at last.
 func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.Sale, shards []*ledger.State) error {
 	uid := sale.UID()
 	for try := 1; ; try++ {
@@ -22,14 +23,17 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		}
 		lacks := ledger.MissingData(sale.Applied(), shards)
 		i := slices.IndexFunc(lacks, func(what string) bool { return what != "" })
-		lags := slices.ContainsFunc(shards, func(s *ledger.State) bool { return sale.Behind(s.Totals) })
+		lags := slices.ContainsFunc(shards, func(s *ledger.State) bool {
+			_, recorded := s.Entries()
+			return sale.Behind(s.Totals) || sale.EntriesClosed() != nil && !recorded
+		})
 		switch {
 		case sale.UID() != uid || sale.Destroyed() || readShort(sale, shards):
 			return fmt.Errorf("sale %s is being deleted, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
 		case i < 0 && !lags:
 			return nil
 		case try == ledger.MissingTries && i < 0:
-			return planner.Refuse("the log of sale %s was read without a generation or ranks that a shard already has: the store answers with old data", name).
+			return planner.Refuse("a log of sale %s was read without a generation, entries or ranks that another already has: the store answers with old data", name).
 				With("Run the command again.")
 		case try == ledger.MissingTries:
 			return partOf(sale, i, shards[i], lacks[i])

@@ -241,6 +241,10 @@ func cuts(e *evidence, bad fault) {
 			}
 		}
 		cut, at := e.upTo(r, x.Began, slots, header.SaleLog.First+uint64(header.SaleLog.Slots), told)
+		awarded := slices.ContainsFunc(cut.claims, func(c *claim) bool { return has(c.state) })
+		if header.Draw != nil && header.Draw.Link == "" && awarded {
+			told("it has awards of a draw without the reveal, which precedes them")
+		}
 		if len(at.planned) == 0 || at.taken() > uint64(len(at.planned)) {
 			told("it has %d generations of the sale's own log, and a shard has taken %d", len(at.planned), at.taken())
 			continue

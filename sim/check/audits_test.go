@@ -151,6 +151,15 @@ var auditFaults = map[string]planted{
 			x.Bytes = append(x.Bytes[:at:at], x.Bytes[at+bytes.IndexByte(x.Bytes[at:], '\n')+1:]...)
 		})
 	}, "cuts"},
+	"a live export with awards and without the reveal": {revealed, func(w *world) {
+		rank, _ := w.firstHere()
+		w.award(rank)
+		name := spec.ShardLog(w.uid, 1, len(w.shards))
+		whole := w.h.Logs[name]
+		w.h.Logs[name] = whole[:len(whole)-1] // without its entries
+		w.exportedLive(nil)
+		w.h.Logs[name] = whole
+	}, "cuts"},
 	"a live export with another count": {busy, func(w *world) {
 		w.exportedLive(func(x *LiveExport) { x.Bytes = bytes.Replace(x.Bytes, []byte(`"sold":`), []byte(`"sold":1`), 1) })
 	}, "cuts"},

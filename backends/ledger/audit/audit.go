@@ -58,7 +58,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 		a.Problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
 	applied, sealed, added := sale.Applied(), sale.Sealed(), sale.Added()
-	if err := readBooks(ctx, logs, a.books, applied, sealed); err != nil {
+	if err := readBooks(ctx, logs, a.Books, applied, sealed); err != nil {
 		return nil, err
 	}
 	var payloads *payload.Log
@@ -69,13 +69,13 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 			return nil, err
 		}
 	}
-	if err := readPlans(ctx, logs, sale, a.books); err != nil {
+	if err := readPlans(ctx, logs, sale, a.Books); err != nil {
 		return nil, err
 	}
-	if deleted(sale, a.UID, a.books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ledger.ErrGone))) {
+	if deleted(sale, a.UID, a.Books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ledger.ErrGone))) {
 		return nil, fmt.Errorf("sale %s is being deleted, only the export has its ledger: %w", name, ledger.ErrGone)
 	}
-	for _, b := range a.books {
+	for _, b := range a.Books {
 		a.complete(b, applied, sealed)
 		a.heads[b.Log()] = b.reducer.Head()
 	}
@@ -86,7 +86,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	if payloads != nil {
 		a.Payloads(payloads, added)
 	}
-	a.RedPacket(sale)
+	a.RedPacket(sale, sealed)
 	if err := a.draw(ctx, logs, sale); err != nil {
 		return nil, err
 	}
@@ -129,18 +129,17 @@ func readBooks(ctx context.Context, logs ledger.Logs, books []*Book, applied uin
 		books[shard].damage = err
 	}
 	lacks := func(*Book) bool { return true } // each is read once
-	err := retry(ctx, logs, func() error {
-		return ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
+	err := retry(ctx, logs, func() (lags bool, err error) {
+		err = ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
 			if b := books[shard]; b.damage == nil && lacks(b) {
 				return b.read(ctx, logs)
 			}
 			return nil
 		})
-	}, func() bool {
 		lacks = func(b *Book) bool {
 			return b.damage == nil && (uint64(len(b.generations)) < applied || !b.endsWith(sealed))
 		}
-		return slices.ContainsFunc(books, lacks)
+		return slices.ContainsFunc(books, lacks), err
 	})
 	if err != nil {
 		return err
@@ -148,11 +147,11 @@ func readBooks(ctx context.Context, logs ledger.Logs, books []*Book, applied uin
 	return closeCut(ctx, logs, books)
 }
 
-// retry calls read, and again a few times while lags reports that the result lacks what another log
-// implies: reads may lag.
-func retry(ctx context.Context, logs ledger.Logs, read func() error, lags func() bool) error {
+// retry calls read, and again a few times while the result lacks what another log implies: reads may
+// lag.
+func retry(ctx context.Context, logs ledger.Logs, read func() (lags bool, err error)) error {
 	for try := 1; ; try++ {
-		if err := read(); err != nil || !lags() || try == ledger.MissingTries {
+		if lags, err := read(); err != nil || !lags || try == ledger.MissingTries {
 			return err
 		}
 		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
@@ -163,47 +162,41 @@ func retry(ctx context.Context, logs ledger.Logs, read func() error, lags func()
 
 // endsWith reports whether a shard ends in the slot that the sale was sealed with; nil: it was not.
 func (b *Book) endsWith(sealed *pb.Sealed) bool {
-	root := b.Root()
-	return sealed == nil || string(sealed.GetRoots()[b.shard]) == string(root[:])
+	return sealed == nil || ledger.Hash(sealed.GetRoots()[b.shard]) == b.Root()
 }
 
 // readPlans reads the sale's log on. Read after the shards, it has every generation that they have,
 // and the ranks of their awards, unless the read lags.
 func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books []*Book) error {
 	uid := sale.UID()
-	return retry(ctx, logs, func() error {
-		_, err := ledger.Load(ctx, logs, sale.Log(), sale)
-		return err
-	}, func() bool {
-		return sale.UID() == uid && slices.ContainsFunc(books, func(b *Book) bool { return sale.Behind(b.reducer.Head().Totals) })
+	return retry(ctx, logs, func() (lags bool, err error) {
+		_, err = ledger.Load(ctx, logs, sale.Log(), sale)
+		behind := func(b *Book) bool { return sale.Behind(b.reducer.Head().Totals) }
+		return sale.UID() == uid && slices.ContainsFunc(books, behind), err
 	})
 }
 
-// closeCut reads shards on until all that was received was sent, and all that was acknowledged
-// received. It ends, since it reads only ops that precede the cut that it began with.
+// closeCut reads shards on until each has what the others imply (Book.knows). It ends, since it
+// reads only ops that precede the cut that it began with.
 func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
-	for lacks, read := false, true; read; { // after progress the tries begin anew
-		err := retry(ctx, logs, func() error {
-			lacks, read = false, false
-			for shard, b := range books {
-				for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
-					x := b.peers[peer]
-					enough := func() bool {
-						there := books[peer].peers.with(shard)
-						return len(x.received) <= len(there.sent) && x.acked <= len(there.received)
-					}
-					if peer >= len(books) || enough() {
+	for read := true; read; { // after progress the tries begin anew
+		err := retry(ctx, logs, func() (lacks bool, err error) {
+			read = false
+			for _, b := range books {
+				for _, peer := range books {
+					enough := func() bool { return peer.knows(b) }
+					if enough() {
 						continue
 					}
-					before := books[peer].Next()
-					if err := books[peer].readOn(ctx, logs, enough); err != nil {
-						return err
+					before := peer.Next()
+					if err := peer.readOn(ctx, logs, enough); err != nil {
+						return false, err
 					}
-					lacks, read = lacks || !enough(), read || books[peer].Next() != before
+					lacks, read = lacks || !enough(), read || peer.Next() != before
 				}
 			}
-			return nil
-		}, func() bool { return lacks && !read })
+			return lacks && !read, nil
+		})
 		if err != nil {
 			return err
 		}

@@ -185,6 +185,19 @@ func (b *Book) readOn(ctx context.Context, logs ledger.Logs, enough func() bool)
 	return err
 }
 
+// knows reports whether the book has all that precedes what another has: what the other received
+// was sent, and what it has seen acknowledged was received. An award follows the reveal of a draw,
+// which follows the entries of every shard.
+func (b *Book) knows(other *Book) bool {
+	awarded := other.entries != nil && len(other.sold)+len(other.held)+int(other.outcomes.Lapsed()) > 0
+	if awarded && b.entries == nil {
+		return false
+	}
+	x := other.peers[b.shard]
+	return x == nil || len(x.received) <= len(b.peers.with(other.shard).sent) &&
+		x.acked <= len(b.peers.with(other.shard).received)
+}
+
 // Compared reports whether the reducer has applied the whole log, so that its state can be
 // compared.
 func (b *Book) Compared() bool { return b.damage == nil && b.refused == nil }

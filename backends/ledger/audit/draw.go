@@ -51,35 +51,39 @@ func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settl
 
 // Entries compares the entries of each shard with trees, as published in the sale's log.
 func (r *Recount) Entries(trees []draw.Tree) {
-	for i, b := range r.books {
+	for i, b := range r.Books {
 		if i < len(trees) && (b.entries == nil || *b.entries != trees[i]) {
 			r.Problem("shard %d: its entries are %v, and the sale's log says %v", i, b.entries, trees[i])
 		}
 	}
 }
 
-// draw accounts for the draw of a sale. An error means that the store could not be read.
+// draw accounts for the draw of a sale, again while there are problems: the heads may lag behind the
+// shards. An error means that the store could not be read.
 func (r *Recount) draw(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) error {
-	heads, err := ledger.ReadDrawHeads(ctx, logs, sale)
-	if err != nil && !errors.Is(err, ledger.ErrCorrupt) {
-		return err
-	}
-	shards := make([]ledger.DrawShard, len(r.books))
-	for i, b := range r.books {
+	shards, before := make([]ledger.DrawShard, len(r.Books)), len(r.Problems)
+	for i, b := range r.Books {
 		shards[i] = b.reducer.DrawShard()
 	}
-	var x *ledger.DrawResult
-	if err == nil {
-		x, err = ledger.NewDrawResult(sale, shards, heads)
-	}
-	switch {
-	case err != nil:
-		r.Problem("%v", err)
-	case x != nil:
-		r.Entries(x.Record.Shards)
-		r.VerifyDraw(x, x.Record)
-	}
-	return nil
+	return retry(ctx, logs, func() (lags bool, err error) {
+		r.Problems = r.Problems[:before]
+		heads, err := ledger.ReadDrawHeads(ctx, logs, sale)
+		if err != nil && !errors.Is(err, ledger.ErrCorrupt) {
+			return false, err
+		}
+		var x *ledger.DrawResult
+		if err == nil {
+			x, err = ledger.NewDrawResult(sale, shards, heads)
+		}
+		switch {
+		case err != nil:
+			r.Problem("%v", err)
+		case x != nil:
+			r.Entries(x.Record.Shards)
+			r.VerifyDraw(x, x.Record)
+		}
+		return len(r.Problems) > before, nil
+	})
 }
 
 // VerifyDraw verifies a record of the draw, and the order of the entries, by draw.Verifier, which is
@@ -90,7 +94,7 @@ func (r *Recount) VerifyDraw(x *ledger.DrawResult, record draw.Record) {
 		r.Problem("the draw: %v", err)
 		return
 	}
-	for shard, b := range r.books {
+	for shard, b := range r.Books {
 		for i := range b.reducer.Claims() {
 			c := b.reducer.Claim(i)
 			label, rank := x.Label(shard, c)

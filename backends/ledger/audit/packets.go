@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
@@ -20,9 +21,9 @@ type Packets struct {
 }
 
 // RedPacket compares a red packet with its declaration: all amounts add up to the total, none is
-// below the minimum, and the granted and remaining packets add up to the total too. A sealed
-// sale's refund must be what remains.
-func (r *Recount) RedPacket(sale *ledger.Sale) {
+// below the minimum, and the granted and remaining packets add up to the total too. The refund of
+// a seal that precedes the reads of the shards must be what remains; nil: there is none.
+func (r *Recount) RedPacket(sale *ledger.Sale, sealed *pb.Sealed) {
 	red, err := ledger.DeclaredRedPacket(sale)
 	switch {
 	case err != nil:
@@ -48,7 +49,7 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 		r.Problem("the packets add up to %s, but %s was declared", red.Format(sum), red.Format(red.Total))
 	}
 	remaining := slices.Clone(r.left) // with the units of shards that have applied no generation yet
-	for _, b := range r.books {
+	for _, b := range r.Books {
 		if len(b.generations) == 0 {
 			if units, err := ledger.UnitsOf(sale.ShardGeneration(1, b.shard).GetAdd()); err == nil {
 				remaining = append(remaining, units)
@@ -66,8 +67,8 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 		r.Problem("%d packets of %s are granted and %d of %s are left, which is not %d of %s", taken, found.Granted,
 			rest, found.Left, red.Packets, found.Total)
 	}
-	if end := sale.Sealed(); end != nil && end.GetRefund() != left {
-		r.Problem("the sale was sealed with a refund of %s, but %s is left", red.Format(end.GetRefund()), found.Left)
+	if sealed != nil && sealed.GetRefund() != left {
+		r.Problem("the sale was sealed with a refund of %s, but %s is left", red.Format(sealed.GetRefund()), found.Left)
 	}
 }
 

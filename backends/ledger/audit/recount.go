@@ -20,7 +20,7 @@ import (
 // once everything is compared.
 type Recount struct {
 	*Report
-	books []*Book
+	Books []*Book // of all shards
 	// Units that claims have, and those that no claim has, by place: a unit in two places counts twice.
 	granted, left []ledger.Units
 }
@@ -33,13 +33,10 @@ func NewRecount[R Reducer](sale, uid string, shards int, newReducer func(log str
 	for i := range shards {
 		log := spec.ShardLog(uid, i, shards)
 		reducers[i] = newReducer(log)
-		r.books = append(r.books, newBook(log, i, shards, reducers[i]))
+		r.Books = append(r.Books, newBook(log, i, shards, reducers[i]))
 	}
 	return r, reducers
 }
-
-// Books returns the books of all shards.
-func (r *Recount) Books() []*Book { return r.books }
 
 // Account adds the numbers of each shard to the report, with the faults of its book and where the
 // reducer differs from it. It compares received transfers with those sent, and the payments of all
@@ -47,14 +44,14 @@ func (r *Recount) Books() []*Book { return r.books }
 // generations that the sale's log has planned. If sale is nil, it compares the shards with each other.
 func (r *Recount) Account(sale *ledger.Sale) {
 	var ended []endedHold
-	for _, b := range r.books {
+	for _, b := range r.Books {
 		r.add(b)
 		r.compare(b)
 		r.transfers(b)
 		ended = append(ended, b.ended...)
 	}
 	r.HoldTimes = newHoldTimes(ended)
-	r.payments(r.books)
+	r.payments(r.Books)
 	r.units(sale)
 }
 
@@ -101,11 +98,11 @@ func (r *Recount) compare(b *Book) {
 // transfers compares the transfers that a shard received with those that the others sent.
 func (r *Recount) transfers(b *Book) {
 	for peer, x := range b.peers {
-		if peer >= len(r.books) {
+		if peer >= len(r.Books) {
 			r.Problem("shard %d names a shard %d that does not exist", b.shard, peer)
 			continue
 		}
-		there := r.books[peer].peers.with(b.shard)
+		there := r.Books[peer].peers.with(b.shard)
 		for i, units := range x.received {
 			switch {
 			case i >= len(there.sent):
@@ -122,8 +119,8 @@ func (r *Recount) transfers(b *Book) {
 
 // sameSettings compares the settings of all shards with those of the one with most generations.
 func (r *Recount) sameSettings() {
-	most := slices.MaxFunc(r.books, func(a, b *Book) int { return cmp.Compare(len(a.generations), len(b.generations)) })
-	for _, b := range r.books {
+	most := slices.MaxFunc(r.Books, func(a, b *Book) int { return cmp.Compare(len(a.generations), len(b.generations)) })
+	for _, b := range r.Books {
 		for g, taken := range b.generations {
 			if !proto.Equal(taken.GetSettings(), most.generations[g].GetSettings()) {
 				r.Problem("shards %d and %d took other settings in generation %d", b.shard, most.shard, g+1)
@@ -150,7 +147,7 @@ func (r *Recount) units(sale *ledger.Sale) {
 			_ = seen.Add(run) // none of them is there
 		}
 	}
-	for _, b := range r.books {
+	for _, b := range r.Books {
 		for i, taken := range b.generations {
 			g, planned := uint64(i+1), taken
 			if sale != nil {
@@ -179,10 +176,10 @@ func (r *Recount) units(sale *ledger.Sale) {
 		put(b.held, "held on shard %d", b.shard)
 		r.granted, r.left = append(r.granted, b.sold, b.held), append(r.left, b.free)
 		for to, x := range b.peers {
-			if to >= len(r.books) {
+			if to >= len(r.Books) {
 				continue
 			}
-			for _, units := range x.sent[min(len(r.books[to].peers.with(b.shard).received), len(x.sent)):] {
+			for _, units := range x.sent[min(len(r.Books[to].peers.with(b.shard).received), len(x.sent)):] {
 				r.InFlight += units.Count()
 				put(units, "on the way from shard %d to %d", b.shard, to)
 				r.left = append(r.left, units)
@@ -203,13 +200,13 @@ func (r *Recount) units(sale *ledger.Sale) {
 // readPayloads reads the log of units, again while payloads of added units are missing. damage is the
 // reason why the log cannot be read further.
 func readPayloads(ctx context.Context, logs ledger.Logs, log *payload.Log, added []ledger.Added) (damage, err error) {
-	err = retry(ctx, logs, func() error {
-		_, err := ledger.Load(ctx, logs, log.Log(), log)
-		if errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone) {
+	err = retry(ctx, logs, func() (lags bool, err error) {
+		_, err = ledger.Load(ctx, logs, log.Log(), log)
+		if damage = nil; errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone) {
 			damage, err = err, nil
 		}
-		return err
-	}, func() bool { return damage == nil && len(unstored(log, added)) > 0 })
+		return errors.Is(damage, ledger.ErrGone) || damage == nil && len(unstored(log, added)) > 0, err
+	})
 	return damage, err
 }
 

@@ -68,7 +68,7 @@ func (x *fileAudit) at(format string, args ...any) {
 
 // damaged reports whether a shard could not be applied to its end, or any of them if shard is -1.
 func (x *fileAudit) damaged(shard int) bool {
-	for i, b := range x.Books() {
+	for i, b := range x.Books {
 		if (shard < 0 || i == shard) && (x.logs[i].damage != nil || !b.Compared()) {
 			return true
 		}
@@ -315,7 +315,7 @@ func (x *fileAudit) compareHeader() bool {
 		}
 	}
 	// Until all shards are sealed these are from heads, which may be later than the commits.
-	if d, has := want.Draw, h.Draw; d != nil && has != nil && !x.sealed() &&
+	if d, has := want.Draw, h.Draw; d != nil && has != nil && !d.Ended &&
 		has.Lapsed >= d.Lapsed && has.Winners+has.Lapsed >= d.Winners+d.Lapsed && has.Reach >= d.Reach {
 		d.Winners, d.Lapsed, d.Reach = has.Winners, has.Lapsed, has.Reach
 	}
@@ -336,7 +336,7 @@ func (x *fileAudit) ofLog() error {
 	}
 	x.units = x.header.UnitsLog
 	if x.payloads != nil && x.header.UnitsLog != nil {
-		x.units = x.payloads.Part(x.added())
+		x.units = x.payloads.Part(addedTo(x.sale, x.shards))
 	}
 	if red == nil {
 		return nil
@@ -346,15 +346,11 @@ func (x *fileAudit) ofLog() error {
 		x.SameRedPacket(x.sale, red)
 		return nil
 	}
-	x.RedPacket(x.sale)
+	x.RedPacket(x.sale, x.sale.Sealed())
 	if red.Validate() == nil { // else RedPacket has reported it
 		x.dealt = red.Deal()
 	}
 	return nil
-}
-
-func (x *fileAudit) sealed() bool {
-	return !slices.ContainsFunc(x.shards, func(s *ledger.State) bool { return !s.Sealed() })
 }
 
 // unproven returns what the file alone cannot prove.
@@ -365,7 +361,7 @@ func (x *fileAudit) unproven() (all []string) {
 		all = append(all, "the amount of each packet, and the content of the commitment: "+left,
 			"the parts of the first generation that the shards do not repeat: "+left+", so the bytes of the commit differ from the hashed ones")
 	}
-	if x.header.Draw != nil && !x.sealed() {
+	if x.draw != nil && !x.draw.Record.Ended {
 		all = append(all, "the number of units of the draw, its lapsed awards and the last rank that may be awarded: the sale was not over, and draw.winners, draw.lapsed and draw.reach may be later than the commits")
 	}
 	if x.header.Redacted {

@@ -37,7 +37,7 @@ type auditedLog struct {
 // openLogs prepares to read the logs that the header names.
 func (x *fileAudit) openLogs() {
 	h := x.header
-	for i, b := range x.Books() {
+	for i, b := range x.Books {
 		x.logs = append(x.logs, &auditedLog{what: fmt.Sprintf("shard %d", i), has: ledger.LogPart{Root: h.Roots[i]}, at: b,
 			fold: func(c Commit, hash ledger.Hash) error { return b.FoldRedacted(c.Commit, hash) }})
 	}
@@ -192,12 +192,9 @@ func (x *fileAudit) checkUnits() {
 	case x.header.UnitsLog == nil && !x.header.Redacted:
 		x.Problem("line 1: the header names no log of units, but the sale's log declares payloads")
 	case x.header.UnitsLog != nil && x.payloads != nil:
-		x.Payloads(x.payloads, x.added())
+		x.Payloads(x.payloads, addedTo(x.sale, x.shards))
 	}
 }
-
-// added returns the units that the generations of the shards have added.
-func (x *fileAudit) added() []ledger.Added { return addedTo(x.sale, x.shards) }
 
 // openUnits makes the reader of the units; nil if they cannot be read. A key that opens nothing
 // of the file is an error.
@@ -218,7 +215,7 @@ func (x *fileAudit) openUnits(key *units.Key) error {
 		return nil
 	}
 	x.reader = payload.NewReaderOf(fileLog{slots: x.entries}, x.payloads, key)
-	x.reader.Follow(x.added())
+	x.reader.Follow(addedTo(x.sale, x.shards))
 	return nil
 }
 

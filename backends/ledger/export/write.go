@@ -28,7 +28,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"salectl/backends/ledger"
@@ -273,7 +272,7 @@ func (x *contents) claim(ctx context.Context, payloads *payload.Reader, shard in
 func (x *contents) claimLine(shard int, c ledger.Claim) Claim {
 	line := Claim{
 		Claim: c.ID(shard), Sale: x.name, User: c.User, Units: c.Units, Requested: c.Requested, Amounts: x.amounts(c.Units),
-		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
+		State: c.State.String(), At: ledger.FormatTime(c.TimeUs),
 		Settlement: Settlement{
 			HeldUntil: ledger.FormatTime(c.HeldUntilUs), SettledAt: ledger.FormatTime(c.SettledUs),
 			Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
