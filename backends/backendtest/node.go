@@ -67,7 +67,7 @@ func TestNode(t *testing.T, open func(*testing.T) (a, b quorum.Node, hands Hands
 		{promise: "RegistryIsFull", check: registryIsFull},
 		{promise: "AnnouncesInARace", check: announcesInARace},
 		{promise: "RegistryIsLost", check: registryIsLost, needs: func(h Hands) bool { return h.Lose != nil }},
-		{promise: "ManyAsksInOneBallot", check: manyRequests},
+		{promise: "ManyRequestsInOneBallot", check: manyRequests},
 		{promise: "ListInOrder", check: listInOrder},
 		{promise: "AbstainsWithoutMarker", check: abstains},
 		{promise: "MarkWithRunIDVotesAtOnce", check: markVotes},

@@ -213,7 +213,7 @@ var damages = map[string]struct {
 			w.Commit(1, d)
 			w.Plant(1, ledger.ClaimOp(w.Buyer(1), "k", 15))
 		},
-		[]string{"a claim by somebody who is not the owner"}, audit.Report{},
+		[]string{"a claim by a writer that is not the owner"}, audit.Report{},
 	},
 	"a slot lost": {
 		func(w *ledger.World) {

@@ -101,9 +101,9 @@ type Claim struct {
 	Retired   bool // a refund removed its units from the sale
 
 	// Payments that bought nothing, in order. State.Claim returns all of them, every other
-	// method the newest. Owed is their total number.
-	RefundsDue []string
-	Owed       int
+	// method the newest. RefundsDueTotal is their number.
+	RefundsDue      []string
+	RefundsDueTotal int
 }
 
 // ReleaseUs returns the time from which a hold may expire and no payment is accepted.
@@ -126,7 +126,7 @@ func newClaims() claims {
 	return claims{
 		text:          text,
 		users:         users{text: text, unpaid: make(map[uint32]uint32)},
-		holds:         holds{owed: owedPayments{known: make(map[owedPayment]struct{}), byClaim: make(map[uint32][]string)}},
+		holds:         holds{refundsDue: refundsDue{known: make(map[refundDue]struct{}), byClaim: make(map[uint32][]string)}},
 		scattered:     make(map[uint32][]int64),
 		requested:     make(map[uint32]uint32),
 		originalUnits: make(map[uint32][]int64),
@@ -244,8 +244,8 @@ func (c *claims) with(i uint32, due int) Claim {
 		claim.Grabbed, claim.TimeUs = true, c.granted[i]
 	}
 	if d := c.holds.of(i); d != nil {
-		owed := c.owed.byClaim[i]
-		claim.Owed, claim.RefundsDue = len(owed), slices.Clip(owed[max(0, len(owed)-due):])
+		all := c.refundsDue.byClaim[i]
+		claim.RefundsDueTotal, claim.RefundsDue = len(all), slices.Clip(all[max(0, len(all)-due):])
 		claim.HeldUntilUs, claim.GraceUs, claim.Extended, claim.Retired = d.heldUntil, d.grace, d.extended, d.retired
 		claim.Payment, claim.Who, claim.Reason = c.text.get(d.payment), c.text.get(d.who), c.text.get(d.reason)
 		if d.settled != 0 {
@@ -378,7 +378,7 @@ func (c *claims) Backward(user string, slot uint64, index int, unit int64) (olde
 	}, ok
 }
 
-// RefundsDue returns the newest payments owed back for the claim at slot and index, at most most, in
+// RefundsDue returns the newest refunds due of the claim at slot and index, at most most, in
 // their order; with before, only those that precede it. more reports whether there are older ones. ok
 // is false if there is no such claim or payment.
 func (c *claims) RefundsDue(slot uint64, index int, before string, most int) (due []string, more, ok bool) {
@@ -386,7 +386,7 @@ func (c *claims) RefundsDue(slot uint64, index int, before string, most int) (du
 	if !ok {
 		return nil, false, false
 	}
-	all := c.owed.byClaim[i]
+	all := c.refundsDue.byClaim[i]
 	end := len(all)
 	if before != "" {
 		end = slices.Index(all, before)

@@ -29,8 +29,8 @@ type changes struct {
 	later map[requestOf]int // indexes of the ops of claims granted in this draft, without the first claim of each user
 
 	// Claims of the state that this draft settled, by index, in their new state.
-	settled map[uint32]Claim
-	owed    map[owedPayment]struct{} // payments that this draft records as refunds due
+	settled    map[uint32]Claim
+	refundsDue map[refundDue]struct{} // payments that this draft records as refunds due
 }
 
 // requestOf identifies a request of a claim by user and key.
@@ -81,14 +81,14 @@ func (c *changes) current(claim Claim) (n uint32, now Claim, ok bool) {
 
 // status is like claims.status, for claim n in its state now after the draft.
 func (c *changes) status(n uint32, now Claim, payment string) claimStatus {
-	_, owed := c.owed[owedPayment{n, payment}]
-	if !owed && now.Owed > 0 {
-		_, owed = c.claims.owed.known[owedPayment{n, payment}]
+	_, due := c.refundsDue[refundDue{n, payment}]
+	if !due && now.RefundsDueTotal > 0 {
+		_, due = c.claims.refundsDue.known[refundDue{n, payment}]
 	}
 	return claimStatus{
 		state: now.State, releaseUs: now.ReleaseUs(), extended: now.Extended, grabbed: now.Grabbed,
-		another: payment != "" && now.Payment != payment && (now.Payment != "" || now.HeldUntilUs == 0),
-		owed:    owed,
+		another:   payment != "" && now.Payment != payment && (now.Payment != "" || now.HeldUntilUs == 0),
+		refundDue: due,
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, after: holdings{transfers: make(transfers), before: s.transfers},
 		changes: changes{
 			claims: &s.claims, users: make(map[string]userChange), later: make(map[requestOf]int),
-			settled: make(map[uint32]Claim), owed: make(map[owedPayment]struct{}),
+			settled: make(map[uint32]Claim), refundsDue: make(map[refundDue]struct{}),
 		},
 	}
 	d.SetBounds(Bounds{})
@@ -409,6 +409,6 @@ func (d *Draft) Reset(timeUs int64) {
 	clear(d.changes.users)
 	clear(d.changes.later)
 	clear(d.changes.settled)
-	clear(d.changes.owed)
+	clear(d.changes.refundsDue)
 	d.memory.used = 0
 }

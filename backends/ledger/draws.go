@@ -94,7 +94,7 @@ func (s *State) closeEntries(c *pb.Commit, op *pb.Entries) error {
 func (s *State) checkAward(c *pb.Commit, op *pb.Settle) error {
 	switch {
 	case !s.IsOwner(c.GetWriter()):
-		return fmt.Errorf("an award by somebody who is not the owner")
+		return fmt.Errorf("an award by a writer that is not the owner")
 	case len(op.GetUnits()) != 1:
 		return fmt.Errorf("an award of %s", spec.Count(len(op.GetUnits()), "unit"))
 	}

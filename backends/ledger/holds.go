@@ -12,16 +12,16 @@ import (
 
 // holds has the hold records of a shard's claims, and the queue of the open holds.
 type holds struct {
-	byClaim table // from claims to records
-	records chunked.List[holdRecord]
-	owed    owedPayments
-	queue   []queued // open holds, by their release
-	tally   HoldTally
+	byClaim    table // from claims to records
+	records    chunked.List[holdRecord]
+	refundsDue refundsDue
+	queue      []queued // open holds, by their release
+	tally      HoldTally
 }
 
-// holdRecord is kept beside the claimRecord of a claim that was held or refunded, or that has a payment
-// owed back. A claim that was just sold has none, so a sale without holds needs no memory for them. Like
-// claimRecord it has no pointers.
+// holdRecord is kept beside the claimRecord of a claim that was held or refunded, or that has a refund due.
+// A claim that was just sold has none, so a sale without holds needs no memory for them. Like claimRecord
+// it has no pointers.
 type holdRecord struct {
 	heldUntil int64 // deadline; 0: never held
 	grace     int64
@@ -57,14 +57,14 @@ func (h *holds) add(d holdRecord) uint32 {
 	return at
 }
 
-// owedPayments has the payments that bought nothing. There are few.
-type owedPayments struct {
-	known   map[owedPayment]struct{}
+// refundsDue has the payments that bought nothing. There are few.
+type refundsDue struct {
+	known   map[refundDue]struct{}
 	byClaim map[uint32][]string // in order
 }
 
-// owedPayment is a payment that is owed back for a claim.
-type owedPayment struct {
+// refundDue is a payment of a claim that must be refunded.
+type refundDue struct {
 	claim   uint32
 	payment string
 }
@@ -82,7 +82,7 @@ func (c *claims) status(i uint32, payment string) claimStatus {
 		if paid := c.text.bytes(d.payment); d.heldUntil != 0 {
 			at.another = len(paid) > 0 && payment != "" && string(paid) != payment
 		}
-		_, at.owed = c.owed.known[owedPayment{i, payment}]
+		_, at.refundDue = c.refundsDue.known[refundDue{i, payment}]
 	}
 	return at
 }
@@ -101,8 +101,8 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.holds.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
-		c.owed.known[owedPayment{i, op.GetPayment()}] = struct{}{}
-		c.owed.byClaim[i] = append(c.owed.byClaim[i], op.GetPayment())
+		c.refundsDue.known[refundDue{i, op.GetPayment()}] = struct{}{}
+		c.refundsDue.byClaim[i] = append(c.refundsDue.byClaim[i], op.GetPayment())
 		return
 	case pb.Settle_RESELL:
 		if had := c.units(i); !slices.Equal(had, op.GetUnits()) {
@@ -237,8 +237,8 @@ type HoldSpan struct {
 	EndedUs int64 // 0: still held
 }
 
-// HoldRecords returns the number of claims that were held, awarded or refunded, or had a payment owed
-// back. It never decreases.
+// HoldRecords returns the number of claims that were held, awarded or refunded, or had a refund
+// due. It never decreases.
 func (h *holds) HoldRecords() int { return h.records.Len() }
 
 // HoldOf returns the span of the hold of the i-th of the HoldRecords; false: it was never held.

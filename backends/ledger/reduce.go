@@ -29,7 +29,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	case op.GetFill() != s.Totals.Fill:
 		return fmt.Errorf("a claim of fill %d, the shard is at %d", op.GetFill(), s.Totals.Fill)
 	case !grab && !s.IsOwner(c.GetWriter()):
-		return fmt.Errorf("a claim by somebody who is not the owner")
+		return fmt.Errorf("a claim by a writer that is not the owner")
 	case grab && op.GetHeldUntilUs() != 0:
 		return fmt.Errorf("a grab that is held")
 	case grab && op.GetRequested() != 0:

@@ -30,7 +30,7 @@ const (
 	SettleExpired                    // the claim has expired, or is past its release
 	SettleCancelled                  // the claim was cancelled
 	SettleRefunded                   // the claim was refunded
-	SettleRefundDue                  // the payment bought nothing and is recorded as owed back
+	SettleRefundDue                  // the payment bought nothing and is recorded as a refund due
 	SettleNoExtension                // the settings do not extend holds
 	SettleEntered                    // the claim is an entry without units; for Award: it cannot be given one now
 	SettleShort                      // for Award: no unit is available
@@ -45,7 +45,7 @@ type claimStatus struct {
 	extended  bool
 	grabbed   bool
 	another   bool // another payment has bought the claim, or none was needed
-	owed      bool // this payment is recorded as owed back
+	refundDue bool // this payment is recorded as a refund due
 }
 
 // verdict returns the outcome of an op in a commit at timeUs. SettleDone permits the op,
@@ -68,7 +68,7 @@ func (s *State) verdict(how pb.Settle_How, at claimStatus, timeUs int64) Settlem
 		return SettleAlready
 	case how == pb.Settle_EXTEND && open && payment.GetExtendByUs() == 0:
 		return SettleNoExtension
-	case how == pb.Settle_RESELL && at.state == StateExpired && at.owed:
+	case how == pb.Settle_RESELL && at.state == StateExpired && at.refundDue:
 		return SettleRefundDue // it may have been paid back already
 	case how == pb.Settle_CONFIRM && open, how == pb.Settle_EXTEND && open,
 		how == pb.Settle_CANCEL && at.state == StateHeld,
@@ -81,10 +81,10 @@ func (s *State) verdict(how pb.Settle_How, at claimStatus, timeUs int64) Settlem
 	return already(how, at, open)
 }
 
-// due returns the verdict on recording a payment as owed back.
+// due returns the verdict on recording a refund due.
 func due(at claimStatus, open bool) SettlementKind {
 	switch {
-	case at.owed:
+	case at.refundDue:
 		return SettleRefundDue
 	case at.state == StateHeld, (at.state == StateSold || at.state == StateRefunded) && !at.another:
 		return already(pb.Settle_CONFIRM, at, open)
@@ -189,8 +189,8 @@ func why(op *pb.Settle, at claimStatus, timeUs int64) string {
 		return ", from a list"
 	case at.state == StateHeld:
 		return fmt.Sprintf(", at %d, to be released at %d", timeUs, at.releaseUs)
-	case op.GetHow() == pb.Settle_RESELL && at.owed:
-		return ", by a payment that is owed back"
+	case op.GetHow() == pb.Settle_RESELL && at.refundDue:
+		return ", by a payment whose refund is due"
 	case op.GetHow() == pb.Settle_RESELL:
 		return ", which the settings refuse"
 	}
@@ -241,7 +241,7 @@ func (s *State) checkResale(c *pb.Commit, i uint32, op *pb.Settle) error {
 	own := s.claims.units(i)
 	switch {
 	case !s.IsOwner(c.GetWriter()):
-		return fmt.Errorf("a claim is resold by somebody who is not the owner")
+		return fmt.Errorf("a claim is resold by a writer that is not the owner")
 	case n != int64(r.count):
 		return fmt.Errorf("a claim of %s is resold with %d", spec.Count(int64(r.count), "unit"), n)
 	case n > s.settings.GetPerUserLimit()-had:

@@ -132,7 +132,7 @@ func TestStateSettles(t *testing.T) {
 				t.Errorf("%s, %+v\nwant %s, %+v", got, s.Outcomes, test.want, test.counts)
 			}
 			want := test.claim
-			want.Slot, want.User, want.Key, want.TimeUs, want.GraceUs, want.Owed = 3, "u", "k", 10, 11, len(want.RefundsDue)
+			want.Slot, want.User, want.Key, want.TimeUs, want.GraceUs, want.RefundsDueTotal = 3, "u", "k", 10, 11, len(want.RefundsDue)
 			if want.Units == nil {
 				want.Units = []int64{1, 2}
 			}
@@ -173,10 +173,10 @@ func refusedSettles() map[string]refusedSettle {
 		"a resale of a hold to expire":   {nil, By(resold("p", 1, 2)).at(110), "RESELL of a claim that is held"},
 		"a resale of what was cancelled": {[]commit{cancelled}, By(resold("p", 1, 2)), "RESELL of a claim that is cancelled"},
 		"a resale by another payment":    {[]commit{confirmed}, By(resold("q", 1, 2)), "RESELL of a claim that is sold"},
-		"a resale by one owed back":      {[]commit{expired, By(owed("p")).at(110)}, By(resold("p", 1, 2)).at(110), "by a payment that is owed back"},
+		"a resale by one owed back":      {[]commit{expired, By(owed("p")).at(110)}, By(resold("p", 1, 2)).at(110), "by a payment whose refund is due"},
 		"a resale that is refused":       {[]commit{expired, refuses}, By(resold("p", 1, 2)).at(110), "which the settings refuse"},
 		"a resale in a plain sale":       {[]commit{expired, By(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN))).at(110)}, By(resold("p", 1, 2)).at(110), "which the settings refuse"},
-		"a resale by a stranger":         {[]commit{expired}, By(resold("p", 1, 2)).as("planner", 1).at(110), "resold by somebody who is not the owner"},
+		"a resale by a stranger":         {[]commit{expired}, By(resold("p", 1, 2)).as("planner", 1).at(110), "resold by a writer that is not the owner"},
 		"a resale of fewer":              {[]commit{expired}, By(resold("p", 1)).at(110), "a claim of 2 units is resold with 1"},
 		"a resale of others for nothing": {[]commit{expired}, By(resold("p", 3, 4)).at(110), "other units than its own, which are available"},
 		"a resale of what others have":   {[]commit{expired, By(heldLater("v", "k", 2)).at(110)}, By(resold("p", 1, 2)).at(110), "units 1-2 are not here"},
@@ -374,8 +374,8 @@ func TestManyRefundsDue(t *testing.T) {
 	}
 	MustCommit(t, s, d)
 	pay := func(d *Draft, i int) {
-		if v := d.Late(c, fmt.Sprint("p", i)); v.Kind != SettleRefundDue || v.Claim.Owed < i+1 {
-			t.Fatalf("payment %d: settlement %d, %d are owed back", i, v.Kind, v.Claim.Owed)
+		if v := d.Late(c, fmt.Sprint("p", i)); v.Kind != SettleRefundDue || v.Claim.RefundsDueTotal < i+1 {
+			t.Fatalf("payment %d: settlement %d, %d are owed back", i, v.Kind, v.Claim.RefundsDueTotal)
 		}
 	}
 	const n = 5000
@@ -401,12 +401,12 @@ func TestManyRefundsDue(t *testing.T) {
 	if allocated[n] > allocated[50]+5 { // texts of other lengths
 		t.Errorf("allocations by a payment, by how many are owed back: %v", allocated)
 	}
-	if all := s.Claim(0); !slices.Equal(all.RefundsDue, want) || all.Owed != n {
-		t.Errorf("%d of %d payments are owed back", len(all.RefundsDue), all.Owed)
+	if all := s.Claim(0); !slices.Equal(all.RefundsDue, want) || all.RefundsDueTotal != n {
+		t.Errorf("%d of %d payments are owed back", len(all.RefundsDue), all.RefundsDueTotal)
 	}
 	for _, c := range []func() (Claim, bool){func() (Claim, bool) { return s.ClaimAt(c.Slot, c.Index) }, func() (Claim, bool) { all, n := s.Newest("u", 9); return all[0], n == 1 }} {
-		if c, ok := c(); !ok || !slices.Equal(c.RefundsDue, want[n-mostDue:]) || c.Owed != n {
-			t.Errorf("the newest of %d are %q", c.Owed, c.RefundsDue)
+		if c, ok := c(); !ok || !slices.Equal(c.RefundsDue, want[n-mostDue:]) || c.RefundsDueTotal != n {
+			t.Errorf("the newest of %d are %q", c.RefundsDueTotal, c.RefundsDue)
 		}
 	}
 	// Pages cost the same wherever they are, and are the same while payments are added.

@@ -22,7 +22,7 @@ type Settlement struct {
 
 // Confirm sells a hold for a payment, whose reference may be "". It is possible until the
 // release of the hold: its deadline plus the grace. SettleSold means that another payment
-// has bought the claim: Late records this one as owed back.
+// has bought the claim: Late records this one as a refund due.
 func (d *Draft) Confirm(c Claim, payment string) Settlement {
 	return d.settle(c, &pb.Settle{How: pb.Settle_CONFIRM, Payment: payment})
 }
@@ -54,7 +54,7 @@ func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 // or refunded, or was bought by another payment. Where the settings resell, an expired
 // claim is sold after all, with its own units or, if one of them is taken, with others
 // (SettleDone). The user's limit must allow it, and the draft's writer must be the owner.
-// Otherwise the payment is recorded as owed back (SettleRefundDue, also if it was before).
+// Otherwise the payment is recorded as a refund due (SettleRefundDue, also if it was before).
 // A hold whose release is past expires first; one that may be confirmed is SettleHeld.
 func (d *Draft) Late(c Claim, payment string) Settlement {
 	n, now, _ := d.changes.current(c)
@@ -121,7 +121,7 @@ func (d *Draft) settle(c Claim, op *pb.Settle) Settlement {
 	}
 	d.changes.settled[n] = now
 	if op.How == pb.Settle_REFUND_DUE {
-		d.changes.owed[owedPayment{n, op.Payment}] = struct{}{}
+		d.changes.refundsDue[refundDue{n, op.Payment}] = struct{}{}
 	}
 	d.size += size
 	d.commit.Ops = append(d.commit.Ops, &pb.Op{Op: &pb.Op_Settle{Settle: op}})
@@ -136,7 +136,7 @@ func (c *Claim) settle(op *pb.Settle, timeUs int64) {
 		return
 	case pb.Settle_REFUND_DUE:
 		c.RefundsDue = append(slices.Clip(c.RefundsDue[max(0, len(c.RefundsDue)+1-mostDue):]), op.GetPayment())
-		c.Owed++
+		c.RefundsDueTotal++
 		return
 	case pb.Settle_RESELL:
 		c.Units = op.GetUnits()

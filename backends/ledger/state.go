@@ -76,7 +76,7 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 	case *pb.Op_Out:
 		units, err := UnitsOf(op.Out.GetUnits())
 		if err == nil && !s.IsOwner(c.GetWriter()) {
-			err = fmt.Errorf("a transfer by somebody who is not the owner")
+			err = fmt.Errorf("a transfer by a writer that is not the owner")
 		}
 		if err != nil {
 			return err

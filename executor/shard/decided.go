@@ -87,9 +87,9 @@ func claimWithBooks(shard int, c ledger.Claim) request.Claim {
 	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
 		claim.Books = &api.Books{
 			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
-			Extended: c.Extended, Retired: c.Retired, RefundDue: c.RefundsDue, RefundsDue: c.Owed,
+			Extended: c.Extended, Retired: c.Retired, RefundDue: c.RefundsDue, RefundsDue: c.RefundsDueTotal,
 		}
-		if c.Owed > len(c.RefundsDue) {
+		if c.RefundsDueTotal > len(c.RefundsDue) {
 			claim.Books.RefundDueNext = c.RefundsDue[0]
 		}
 	}
