@@ -111,19 +111,17 @@ func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
 // carryOut applies a plan, and reports the result: in JSON, or by the text that say returns for
 // people. For an empty plan, say receives nil; "" stands for no text.
 func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.Plan, asJSON bool, say func(*apply.Result) string) error {
-	if plan.Empty() {
-		if _, err := apply.Run(ctx, cfg, plan); err != nil { // the phase may have changed
-			return err
-		}
-		p.applied(plan, nil, asJSON, say)
-		return nil
+	end := func() {}
+	if !plan.Empty() {
+		cfg.Progress, end = p.progress(plan, asJSON)
 	}
-	tell, end := p.progress(plan, asJSON)
-	cfg.Progress = tell
-	result, err := apply.Run(ctx, cfg, plan)
+	result, err := apply.Run(ctx, cfg, plan) // also an empty plan: the phase may have changed
 	end()
-	if err != nil && (result == nil || result.Generation == 0) {
+	if err != nil && (plan.Empty() || result == nil || result.Generation == 0) {
 		return err
+	}
+	if plan.Empty() {
+		result = nil
 	}
 	p.applied(plan, result, asJSON, say)
 	if err != nil {
