@@ -77,8 +77,10 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 				return err
 			}
 			defer cfg.Units.Close()
-			if cfg.DrawKey, err = secretKey(j.sale, j.plan); err != nil {
-				return err
+			if j.plan.Generation == 1 { // it commits to the secret of a draw
+				if cfg.DrawKey, err = units.DrawKey(j.sale, os.LookupEnv); err != nil {
+					return err
+				}
 			}
 			return p.carryOut(ctx, cfg, j.plan, o.json, func(r *apply.Result) string { return p.appliedText(j.plan, r) })
 		})
@@ -98,14 +100,6 @@ func (p *program) jobs(ctx context.Context, o planOptions, saved savedPlan, sale
 		return jobs, err
 	}
 	return jobs, p.askForAll(ctx, o.source, jobs, yes, question, several)
-}
-
-// secretKey reads the key for the secret of a draw, if the plan begins a run.
-func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
-	if plan.Generation != 1 {
-		return nil, nil
-	}
-	return units.DrawKey(sale, os.LookupEnv)
 }
 
 // carryOut applies a plan, and reports the result: in JSON, or by the text that say returns for
