@@ -77,8 +77,10 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 				return err
 			}
 			defer cfg.Units.Close()
-			if cfg.DrawKey, err = secretKey(j.sale, j.plan); err != nil {
-				return err
+			if j.plan.Generation == 1 { // it commits to the secret of a draw
+				if cfg.DrawKey, err = units.DrawKey(j.sale, os.LookupEnv); err != nil {
+					return err
+				}
 			}
 			return p.carryOut(ctx, cfg, j.plan, o.json, func(r *apply.Result) string { return p.appliedText(j.plan, r) })
 		})
@@ -100,30 +102,20 @@ func (p *program) jobs(ctx context.Context, o planOptions, saved savedPlan, sale
 	return jobs, p.askForAll(ctx, o.source, jobs, yes, question, several)
 }
 
-// secretKey reads the key for the secret of a draw, if the plan begins a run.
-func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
-	if plan.Generation != 1 {
-		return nil, nil
-	}
-	return units.DrawKey(sale, os.LookupEnv)
-}
-
 // carryOut applies a plan, and reports the result: in JSON, or by the text that say returns for
 // people. For an empty plan, say receives nil; "" stands for no text.
 func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.Plan, asJSON bool, say func(*apply.Result) string) error {
-	if plan.Empty() {
-		if _, err := apply.Run(ctx, cfg, plan); err != nil { // the phase may have changed
-			return err
-		}
-		p.applied(plan, nil, asJSON, say)
-		return nil
+	end := func() {}
+	if !plan.Empty() {
+		cfg.Progress, end = p.progress(plan, asJSON)
 	}
-	tell, end := p.progress(plan, asJSON)
-	cfg.Progress = tell
-	result, err := apply.Run(ctx, cfg, plan)
+	result, err := apply.Run(ctx, cfg, plan) // also an empty plan: the phase may have changed
 	end()
-	if err != nil && (result == nil || result.Generation == 0) {
+	if err != nil && (plan.Empty() || result == nil || result.Generation == 0) {
 		return err
+	}
+	if plan.Empty() {
+		result = nil
 	}
 	p.applied(plan, result, asJSON, say)
 	if err != nil {

@@ -39,16 +39,12 @@ func (p *program) explainCommand() *urfave.Command {
 			timeoutFlag(),
 			jsonFlag(),
 		),
-		Action: action(parseExplain, p.explainRules),
+		Action: action(func(f *flags) (o explainOptions) {
+			o = explainOptions{source: parseSource(f), quantity: f.number("quantity", 1, api.MaxQuantity, 1), at: f.time("at")}
+			o.user, o.key = f.buyer()
+			return o
+		}, p.explainRules),
 	}
-}
-
-func parseExplain(f *flags) explainOptions {
-	o := explainOptions{
-		source: parseSource(f), quantity: f.number("quantity", 1, api.MaxQuantity, 1), at: f.time("at"),
-	}
-	o.user, o.key = f.buyer()
-	return o
 }
 
 func (p *program) explainRules(ctx context.Context, o explainOptions) error {
@@ -105,12 +101,9 @@ func (p *program) lookUp(ctx context.Context, sale spec.Sale, id string) (user r
 	return found[0], nil
 }
 
-// livePatience bounds the wait for the ledger, which only supplies additional information.
-const livePatience = 5 * time.Second
-
 // liveRules compares the rules of a file with those of the live sale; nil if there is none.
 func (p *program) liveRules(ctx context.Context, sale spec.Sale) *liveRules {
-	ctx, cancel := context.WithTimeout(ctx, livePatience)
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
 	var live *liveRules
 	err := p.withStore(sale, func(store *backends.Store) error {

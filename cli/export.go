@@ -66,20 +66,11 @@ func (p *program) exportCommand() *urfave.Command {
 }
 
 func (p *program) export(ctx context.Context, o exportOptions) error {
-	sales, err := p.load(ctx, o.source)
-	if err != nil {
-		return err
-	}
 	if o.follow.on {
-		return p.follow(ctx, o, sales)
+		return p.follow(ctx, o)
 	}
-	if o.out != "" && len(sales) > 1 {
-		return &usageError{"salectl export", fmt.Sprintf("--out is for one sale, but %d are selected", len(sales))}
-	}
-	ctx, cancel := o.bounded(ctx)
-	defer cancel()
 	defer sparing()()
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+	return p.forEachIf(ctx, o.source, isForOne("export", "out", o.out != ""), func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			toOut := o.out == "-" || o.out == "" && o.filter.Set()
 			passes := int64(2) // one to fold, one to write
@@ -203,13 +194,8 @@ func parseFollow(f *flags) (o followed) {
 }
 
 // follow prints the feed of a sale.
-func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale) error {
-	if len(sales) > 1 {
-		return &usageError{"salectl export", fmt.Sprintf("--follow is for one sale, but %d are selected", len(sales))}
-	}
-	ctx, cancel := o.bounded(ctx)
-	defer cancel()
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+func (p *program) follow(ctx context.Context, o exportOptions) error {
+	return p.forEachIf(ctx, o.source, isForOne("export", "follow", true), func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			w := bufio.NewWriterSize(p.out, 1<<16)
 			lines := json.NewEncoder(w)

@@ -181,8 +181,8 @@ func unnamed(read []lock.Node) []unnamedLeases {
 	return all
 }
 
-// ledgerTimeout bounds the read of a sale's uid, which identifies its leases. Without it the
-// locks are shown all the same.
+// ledgerTimeout bounds a read of the ledger that only supplies additional information, such as the
+// uid of a sale, which identifies its leases.
 const ledgerTimeout = 5 * time.Second
 
 // readUID reads the uid of a sale's leases; "" if the sale was never applied.

@@ -50,19 +50,13 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 }
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
-	sales, err := p.load(ctx, o.source)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := o.bounded(ctx)
-	defer cancel()
-	if o.phase != pb.Phase_CLOSED && o.all && len(sales) > 1 {
-		question := fmt.Sprintf("Shall all %d sales be %s?", len(sales), phaseWords[o.phase])
-		if err := p.askPerson(ctx, question, o.yes, o.json); err != nil {
-			return err
+	ask := func(sales []spec.Sale) error {
+		if o.phase == pb.Phase_CLOSED || !o.all || len(sales) < 2 {
+			return nil
 		}
+		return p.askPerson(ctx, fmt.Sprintf("Shall all %d sales be %s?", len(sales), phaseWords[o.phase]), o.yes, o.json)
 	}
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+	return p.forEachIf(ctx, o.source, ask, func(ctx context.Context, sale spec.Sale) error {
 		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {

@@ -56,21 +56,16 @@ func parseReporting(f *flags, metrics threshold.Metrics) reporting {
 // forEachReported is forEach for a command that may write a report. It reports obstacles to
 // the report before anything is done.
 func (p *program) forEachReported(ctx context.Context, from source, o reporting, command string, do func(context.Context, spec.Sale) error) error {
-	sales, err := p.load(ctx, from)
-	if err != nil {
-		return err
-	}
-	if o.file != "" {
-		if len(sales) > 1 {
-			return &usageError{"salectl " + command, fmt.Sprintf("--report is for one sale, but %d are selected", len(sales))}
+	return p.forEachIf(ctx, from, func(sales []spec.Sale) error {
+		err := isForOne(command, "report", o.file != "")(sales)
+		if err != nil || o.file == "" {
+			return err
 		}
 		if err := mayBeReport(o.file); err != nil {
 			return fmt.Errorf("the report cannot be written: %w", err)
 		}
-	}
-	ctx, cancel := from.bounded(ctx)
-	defer cancel()
-	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error { return do(ctx, sale) })
+		return nil
+	}, do)
 }
 
 // reportMark is in the head of every report.

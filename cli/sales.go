@@ -189,13 +189,31 @@ func (p *program) eachSale(ctx context.Context, from source, sales []spec.Sale, 
 
 // forEach loads the sales and runs do for each, within the command's time limit.
 func (p *program) forEach(ctx context.Context, from source, do func(context.Context, spec.Sale) error) error {
+	return p.forEachIf(ctx, from, func([]spec.Sale) error { return nil }, do)
+}
+
+// forEachIf is forEach for a command that may refuse the sales as a whole.
+func (p *program) forEachIf(ctx context.Context, from source, check func([]spec.Sale) error, do func(context.Context, spec.Sale) error) error {
 	sales, err := p.load(ctx, from)
+	if err == nil {
+		err = check(sales)
+	}
 	if err != nil {
 		return err
 	}
 	ctx, cancel := from.bounded(ctx)
 	defer cancel()
 	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error { return do(ctx, sale) })
+}
+
+// isForOne returns a check that refuses several sales if a flag is given that is for one.
+func isForOne(command, flag string, given bool) func([]spec.Sale) error {
+	return func(sales []spec.Sale) error {
+		if given && len(sales) > 1 {
+			return &usageError{"salectl " + command, fmt.Sprintf("--%s is for one sale, but %d are selected", flag, len(sales))}
+		}
+		return nil
+	}
 }
 
 // failed reports the failure of one sale.

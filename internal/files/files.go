@@ -169,21 +169,21 @@ func Explain(err error) (why, remedy string) {
 	if !is {
 		failed = &fs.PathError{Err: err}
 	}
-	switch creates := failed.Op == creating; {
+	creates, verb, done := failed.Op == creating, "read", "read"
+	if creates {
+		verb, done = "write", "written"
+	}
+	switch {
 	case creates && errors.Is(err, fs.ErrNotExist):
 		return "there is no folder " + filepath.Dir(failed.Path), "Create the folder, or name another file."
 	case errors.Is(err, fs.ErrNotExist):
 		return "there is no such file or folder", "Check the path; it is relative to the working directory."
 	case errors.Is(err, syscall.EISDIR), creates && errors.Is(err, fs.ErrExist):
 		return "it is a folder", "Name a file."
-	case creates && errors.Is(err, fs.ErrPermission):
-		return "this user may not write it", "Give write permission, or name another file."
 	case errors.Is(err, fs.ErrPermission):
-		return "this user may not read it", "Give read permission, or run as a user who has it."
-	case creates:
-		return fmt.Sprintf("it cannot be written: %v", failed.Err), "Check the path and the disk."
+		return fmt.Sprintf("this user may not %s it", verb), fmt.Sprintf("Give %s permission, or run as a user who has it.", verb)
 	}
-	return fmt.Sprintf("it cannot be read: %v", failed.Err), "Check the path and the disk."
+	return fmt.Sprintf("it cannot be %s: %v", done, failed.Err), "Check the path and the disk."
 }
 
 // ReadDir is os.ReadDir, bounded by Patience.

@@ -149,15 +149,15 @@ func CheckWritable(path string) error {
 
 // atTarget converts an error of a call on a temporary file of path to one that names path.
 func atTarget(path string, err error) error {
-	var cause error
-	if failed, is := errors.AsType[*os.LinkError](err); is {
-		cause = failed.Err
-	} else if failed, is := errors.AsType[*fs.PathError](err); is && isTemp(filepath.Base(failed.Path), filepath.Base(path)) {
-		cause = failed.Err
-	} else {
-		return err
+	link, renamed := errors.AsType[*os.LinkError](err)
+	failed, is := errors.AsType[*fs.PathError](err)
+	switch {
+	case renamed:
+		return &fs.PathError{Op: creating, Path: path, Err: link.Err}
+	case is && isTemp(filepath.Base(failed.Path), filepath.Base(path)):
+		return &fs.PathError{Op: creating, Path: path, Err: failed.Err}
 	}
-	return &fs.PathError{Op: creating, Path: path, Err: cause}
+	return err
 }
 
 // RemoveTemps removes the temporary files of path left by processes that died. Files that it
