@@ -127,7 +127,7 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 	err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.server.Host))
 	if !undo && !share.HasTakers {
 		return advised{what: err.Error(), err: err,
-			remedy: process.command("Start another 'salectl serve', or let this process own shards again:\nsalectl drain --undo %s")}
+			remedy: process.command("Start another 'salectl serve', or let this process own shards again: salectl drain --undo %s")}
 	}
 	return err
 }
