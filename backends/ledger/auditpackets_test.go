@@ -148,7 +148,7 @@ func TestAuditOfPacketsAcrossTheSeal(t *testing.T) {
 		w.Seal()
 		op := w.Roots()
 		op.GetSealed().Refund = 21 * 5
-		w.Say(op)
+		w.AppendSale(op)
 	})
 	for _, left := range []string{"1.10", "1.05"} { // one shard is read before, then none
 		if a, err := audit.Run(t.Context(), w.Logs, "test", ledger.NewState, nil); err != nil || !a.OK || a.Packets.Left != left {
