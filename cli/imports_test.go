@@ -29,7 +29,7 @@ var layers = []struct {
 	{"spec", 0, []string{"internal/files"}},
 	{"internal/files", 0, nil},
 	{"internal/rapidseed", 0, nil}, // for tests alone
-	{"internal/tamper", 0, nil}, // for tests alone, as is
+	{"internal/tamper", 0, nil},    // for tests alone, as is
 	{"internal/signals", 0, nil},
 	{"internal/text", 0, nil},
 	{"internal/wait", 0, nil},

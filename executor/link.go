@@ -24,21 +24,22 @@ func (e *Executor) Accept(hello *streampb.Hello, send func(*streampb.Reply) erro
 	// The requests of a new process wait until it is known who owns which shard.
 	e.inLoop(ctx, func(r *runner) { r.Ownership.Discover(r.clock(), from) })
 	var blocked sync.Map // of context.CancelFunc: requests that wait for a store or a node, by id
-	serve := func(r peers.ForwardedRequest) {
-		if stop, ok := blocked.Load(r.ID); ok && r.Cancel {
+	serve := func(m *streampb.Request, r *Request) {
+		cancel := m.GetCancel() != nil
+		if stop, ok := blocked.Load(m.GetId()); ok && cancel {
 			stop.(context.CancelFunc)()
 		}
-		if r.Cancel || !e.machine.Blocks(&r.Request) {
-			in.Serve(ctx, r)
+		if cancel || !e.machine.Blocks(r) {
+			in.Serve(ctx, m, r)
 			return
 		}
 		ctx, stop := context.WithCancel(ctx)
-		blocked.Store(r.ID, stop)
+		blocked.Store(m.GetId(), stop)
 		go func() {
 			defer stop()
-			e.drained(ctx, &r.Request)
-			in.Serve(ctx, r)
-			blocked.Delete(r.ID)
+			e.drained(ctx, r)
+			in.Serve(ctx, m, r)
+			blocked.Delete(m.GetId())
 		}()
 	}
 	update := func(t *ownership.PeerUpdate) {

@@ -88,7 +88,7 @@ type memLink struct {
 	once      sync.Once
 }
 
-func (l *memLink) Forward(e peers.ForwardedRequest) bool { return l.carry(peers.EncodeRequest(e)) }
+func (l *memLink) Forward(m *streampb.Request) bool { return l.carry(m) }
 
 func (l *memLink) Update(t *ownership.PeerUpdate) bool {
 	all, err := peers.EncodeUpdate(t, streampb.MaxMessage)

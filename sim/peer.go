@@ -31,7 +31,7 @@ type link struct {
 	pending          map[uint64]func() // by the id of a forwarded claim: called when it comes back
 }
 
-type serveFunc = func(now clock.Now, e peers.ForwardedRequest)
+type serveFunc = func(now clock.Now, m *streampb.Request)
 
 // The ways of a link.
 const (
@@ -208,11 +208,11 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 	if l.serve == nil {
 		return nil // the link was closed before
 	}
-	return peers.ReceiveRequest(r, func(x peers.ForwardedRequest) {
-		if !x.Cancel && x.IsClaim() {
+	return peers.ReceiveRequest(r, func(m *streampb.Request, x *executor.Request) {
+		if m.GetClaim() != nil {
 			l.to.w.note(l.to.name, "is visited", x.User+" "+x.Key, nil)
 		}
-		l.serve(now, x)
+		l.serve(now, m)
 	}, func(t *ownership.PeerUpdate) { l.to.s.ReceiveUpdate(now, l.id, t) })
 }
 
@@ -267,10 +267,10 @@ func (e *server) unlink() {
 }
 
 // Forward is peers.Link's.
-func (l *link) Forward(x peers.ForwardedRequest) bool {
-	sent := l.send(there, "request", streampb.Append(nil, peers.EncodeRequest(x)))
-	if sent && !x.Cancel && x.IsClaim() {
-		l.pending[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.User, x.Key)
+func (l *link) Forward(m *streampb.Request) bool {
+	sent := l.send(there, "request", streampb.Append(nil, m))
+	if x := m.GetClaim(); sent && x != nil {
+		l.pending[m.GetId()] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.GetUser(), x.GetKey())
 	}
 	return sent
 }

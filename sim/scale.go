@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/memory"
 	"salectl/executor"
 	"salectl/executor/ownership"
-	"salectl/executor/peers"
 	"salectl/planner"
 	applying "salectl/planner/apply"
 	"salectl/planner/current"
@@ -421,7 +421,7 @@ func (p *scaleProcess) post() {
 }
 
 // Forward is peers.Link's.
-func (l *scaleLink) Forward(x peers.ForwardedRequest) bool {
+func (l *scaleLink) Forward(x *streampb.Request) bool {
 	costs := l.from.w.Costs
 	l.goes(there, costs.Forward, func(now clock.Now) {
 		l.to.worth += costs.Decide

@@ -19,37 +19,41 @@ func EncodeHello(from, to ownership.Process) *streampb.Request {
 	}}}
 }
 
-// EncodeRequest returns a forwarded request as a stream message.
-func EncodeRequest(e ForwardedRequest) *streampb.Request {
-	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
+// EncodeRequest returns the message that forwards the request of a ticket of a run.
+func EncodeRequest(run string, t *request.Ticket) *streampb.Request {
+	m := &streampb.Request{Id: t.ForwardID, Forwarded: true, Run: run}
 	switch {
-	case e.Cancel:
-		r.Kind = &streampb.Request_Cancel{Cancel: &streampb.Cancel{User: e.User, Key: e.Key}}
-	case e.Settle != nil:
-		r.Kind = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
-	case e.Query != nil:
-		r.Kind = &streampb.Request_Query{Query: &streampb.Query{
-			User: e.Query.User, Claim: e.Query.Claim.ToStream(), Before: e.Query.Page.Before, Limit: uint32(e.Query.Page.Limit),
+	case t.Settle != nil:
+		m.Kind = &streampb.Request_Settle{Settle: t.Settle.ToStream()}
+	case t.Query != nil:
+		m.Kind = &streampb.Request_Query{Query: &streampb.Query{
+			User: t.Query.User, Claim: t.Query.Claim.ToStream(), Before: t.Query.Page.Before, Limit: uint32(t.Query.Page.Limit),
 		}}
 	default:
-		r.Kind = &streampb.Request_Claim{Claim: &streampb.NewClaim{
-			User: e.User, Key: e.Key, Quantity: e.Quantity, Units: e.Units, Adjacent: e.Adjacent,
+		m.Kind = &streampb.Request_Claim{Claim: &streampb.NewClaim{
+			User: t.User, Key: t.Key, Quantity: t.Quantity, Units: t.Units, Adjacent: t.Adjacent,
 		}}
 	}
-	return r
+	return m
 }
 
-// decodeRequest is the inverse of EncodeRequest. It reports false for any other message.
-func decodeRequest(r *streampb.Request) (ForwardedRequest, bool) {
-	decoded, ok := request.RequestOf(r)
-	e := ForwardedRequest{ID: r.GetId(), UID: r.GetRun(), Cancel: r.GetCancel() != nil, Request: decoded}
-	switch {
-	case e.Cancel:
-		e.User, e.Key = r.GetCancel().GetUser(), r.GetCancel().GetKey()
-	case ok && e.IsClaim(): // another process may send anything
-		e.Quantity, e.Names = max(e.Quantity, 1), nil
+// encodeCancel returns the message that withdraws the forwarded claim of a ticket: its requester has gone.
+func encodeCancel(run string, t *request.Ticket) *streampb.Request {
+	return &streampb.Request{
+		Id: t.ForwardID, Forwarded: true, Run: run, Kind: &streampb.Request_Cancel{Cancel: &streampb.Cancel{User: t.User, Key: t.Key}},
 	}
-	return e, ok || e.Cancel
+}
+
+// DecodeRequest returns the request of a message of EncodeRequest. A Cancel has the user and the key of the claim
+// that it withdraws. DecodeRequest reports false for any other message.
+func DecodeRequest(m *streampb.Request) (r request.Request, ok bool) {
+	if c := m.GetCancel(); c != nil {
+		return request.Request{User: c.GetUser(), Key: c.GetKey()}, true
+	}
+	if r, ok = request.RequestOf(m); ok && r.IsClaim() { // another process may send anything
+		r.Quantity, r.Names = max(r.Quantity, 1), nil
+	}
+	return r, ok
 }
 
 // EncodeUpdate returns an update as stream messages of up to most bytes each.
@@ -79,9 +83,9 @@ func EncodeUpdate(t *ownership.PeerUpdate, most int) (all []*streampb.Request, e
 // updateOverhead is the maximum size of a message beyond the encoded update, in bytes.
 const updateOverhead = 8
 
-// ReceiveRequest decodes a message of a peer and passes it to serve or update.
-func ReceiveRequest(r *streampb.Request, serve func(ForwardedRequest), update func(*ownership.PeerUpdate)) error {
-	if text := r.GetPeer(); text != nil {
+// ReceiveRequest decodes a message of a peer and passes it to serve, with its request, or to update.
+func ReceiveRequest(m *streampb.Request, serve func(*streampb.Request, *request.Request), update func(*ownership.PeerUpdate)) error {
+	if text := m.GetPeer(); text != nil {
 		t := new(ownership.PeerUpdate)
 		if err := json.Unmarshal(text, t); err != nil {
 			return err
@@ -89,8 +93,8 @@ func ReceiveRequest(r *streampb.Request, serve func(ForwardedRequest), update fu
 		update(t)
 		return nil
 	}
-	if e, ok := decodeRequest(r); ok {
-		serve(e)
+	if r, ok := DecodeRequest(m); ok {
+		serve(m, &r)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func sendUpdate(t *testing.T, sent *ownership.PeerUpdate, limit int) (received [
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = peers.ReceiveRequest(got, func(e peers.ForwardedRequest) { t.Errorf("received the request %+v, want an update", e) }, func(t *ownership.PeerUpdate) { received = append(received, t) })
+		err = peers.ReceiveRequest(got, func(m *streampb.Request, _ *request.Request) { t.Errorf("received the request %+v, want an update", m) }, func(t *ownership.PeerUpdate) { received = append(received, t) })
 		if err != nil {
 			t.Fatal(err)
 		}

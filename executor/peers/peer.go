@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
 )
@@ -12,8 +13,8 @@ import (
 // Link is a connection to one peer. Its methods do not wait. Messages arrive in order, or, once the
 // link is cut, not at all. The methods return false if the link is cut or full.
 type Link interface {
-	// Forward sends a request for the peer to decide.
-	Forward(e ForwardedRequest) bool
+	// Forward sends a message of EncodeRequest, for the peer to decide the request.
+	Forward(m *streampb.Request) bool
 	// Update sends an update.
 	Update(t *ownership.PeerUpdate) bool
 }
@@ -58,10 +59,10 @@ func (l *Links) To(id string) Link {
 // Any reports whether any peer can be reached.
 func (l *Links) Any() bool { return l.count.Load() > 0 }
 
-// Forward sends a request to a peer. It returns false if it cannot.
-func (l *Links) Forward(id string, e ForwardedRequest) bool {
+// Forward sends a message of EncodeRequest to a peer. It returns false if it cannot.
+func (l *Links) Forward(id string, m *streampb.Request) bool {
 	to := l.To(id)
-	return to != nil && to.Forward(e)
+	return to != nil && to.Forward(m)
 }
 
 // SendUpdate sends an update to a peer. It returns false if it cannot.

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
@@ -52,14 +53,6 @@ type Remote struct {
 	closed      *request.Answer
 }
 
-// ForwardedRequest is a request that is sent to the process that owns its shard.
-type ForwardedRequest struct {
-	ID     uint64
-	UID    string // of the run that it is for
-	Cancel bool   // withdraws the claim of this ID, user and key: its requester has gone
-	request.Request
-}
-
 // OwnerTimeout is how long a request waits for an owner that serves the shard, and how long a query waits for
 // its answer.
 const OwnerTimeout = time.Second
@@ -76,9 +69,9 @@ type RemoteConfig struct {
 	MaxQueue func() int // how many requests may wait
 	Me       string     // the id of this process
 	IDBase   uint64     // the first forwarded request has the id after it, so that ids of two sessions differ
-	// Send sends a request to the process of that id, and does not wait. It returns false if the
+	// Send sends a message to the process of that id, and does not wait. It returns false if the
 	// process cannot be reached now, or cannot take more.
-	Send func(owner string, e ForwardedRequest) bool
+	Send func(owner string, m *streampb.Request) bool
 	// OfferLocal queues a ticket on the shard of this process, or sets the answer to a query. If it cannot, it
 	// returns false, and the ticket stays with the Remote.
 	OfferLocal func(now clock.Now, t *request.Ticket) bool
@@ -237,7 +230,7 @@ func (r *Remote) sendQueued(now clock.Now) (completed []*request.Ticket) {
 		t.OnCancel(&r.cancel)
 		r.lastID++
 		t.ForwardID = uint64(r.cfg.Shard)<<forwardBits | r.lastID&(1<<forwardBits-1)
-		if !r.cfg.Send(to, ForwardedRequest{ID: t.ForwardID, UID: r.cfg.UID, Request: t.Request}) {
+		if !r.cfg.Send(to, EncodeRequest(r.cfg.UID, t)) {
 			if !t.MaybeDecided {
 				t.PutBack()
 			}
@@ -291,8 +284,7 @@ func (r *Remote) Cancel(t *request.Ticket) {
 	defer r.mu.Unlock()
 	t.Cancelled = true
 	if t.IsClaim() && slices.Contains(r.sent, t) {
-		e := ForwardedRequest{ID: t.ForwardID, UID: r.cfg.UID, Cancel: true, Request: request.Request{User: t.User, Key: t.Key}}
-		r.cfg.Send(r.sentTo, e) // a courtesy: it may be lost
+		r.cfg.Send(r.sentTo, encodeCancel(r.cfg.UID, t)) // a courtesy: it may be lost
 	}
 }
 

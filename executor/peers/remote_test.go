@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
@@ -34,7 +35,20 @@ type remoteWorld struct {
 
 type sentRequest struct {
 	to string
-	ForwardedRequest
+	forwarded
+}
+
+// forwarded is what a message of EncodeRequest or encodeCancel has.
+type forwarded struct {
+	ID     uint64
+	UID    string
+	Cancel bool
+	request.Request
+}
+
+func decoded(m *streampb.Request) forwarded {
+	r, _ := DecodeRequest(m)
+	return forwarded{m.GetId(), m.GetRun(), m.GetCancel() != nil, r}
 }
 
 // waiter is a request and what it was told.
@@ -54,11 +68,11 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 	w.r = NewRemote(RemoteConfig{
 		Shard: 3, UID: "run", Doubts: &w.doubts, Clock: func() clock.Now { return w.now }, Me: "me", IDBase: 1000,
 		MaxQueue: func() int { return w.queue },
-		Send: func(owner string, e ForwardedRequest) bool {
+		Send: func(owner string, m *streampb.Request) bool {
 			if w.full[owner] {
 				return false
 			}
-			w.sent = append(w.sent, sentRequest{owner, e})
+			w.sent = append(w.sent, sentRequest{owner, decoded(m)})
 			return true
 		},
 		OfferLocal: func(_ clock.Now, t *request.Ticket) bool {
@@ -111,15 +125,15 @@ func (w *remoteWorld) owner(id string, epoch uint64) ownership.Route {
 }
 
 // asked holds who was asked for whom since the last look, and returns the requests.
-func (w *remoteWorld) asked(to string, users ...string) []ForwardedRequest {
+func (w *remoteWorld) asked(to string, users ...string) []forwarded {
 	w.t.Helper()
 	var got []string
-	var requests []ForwardedRequest
+	var requests []forwarded
 	for _, e := range w.sent {
 		if e.to != to {
 			w.t.Errorf("%s is asked for %s, want %s", e.to, e.User, to)
 		}
-		got, requests = append(got, e.User), append(requests, e.ForwardedRequest)
+		got, requests = append(got, e.User), append(requests, e.forwarded)
 	}
 	if w.sent = nil; !slices.Equal(got, users) {
 		w.t.Fatalf("asked for %v, want %v", got, users)
@@ -145,11 +159,11 @@ func (w *remoteWorld) pass(d time.Duration) {
 	}
 }
 
-func (w *remoteWorld) answers(e ForwardedRequest, a request.Answer) {
+func (w *remoteWorld) answers(e forwarded, a request.Answer) {
 	w.r.HandleReply(w.now, e.ID, a, ownership.Route{})
 }
 
-func (w *remoteWorld) bounces(to ownership.Route, es ...ForwardedRequest) {
+func (w *remoteWorld) bounces(to ownership.Route, es ...forwarded) {
 	for _, e := range es {
 		w.r.HandleReply(w.now, e.ID, request.Answer{Elsewhere: true}, to)
 	}
@@ -304,7 +318,7 @@ func TestRemoteForsaken(t *testing.T) {
 			if got := x.ticket.GiveUp(); got.Outcome != api.Unknown {
 				t.Errorf("who gives up hears %+v", got)
 			}
-			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].ForwardedRequest, ForwardedRequest{ID: es[i].ID, UID: "run", Cancel: true, Request: request.Request{User: x.ticket.User, Key: x.ticket.Key}}) {
+			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].forwarded, forwarded{ID: es[i].ID, UID: "run", Cancel: true, Request: request.Request{User: x.ticket.User, Key: x.ticket.Key}}) {
 				t.Errorf("the owner hears %+v, want that request %d is given up", w.sent, es[i].ID)
 			}
 			w.sent = nil
@@ -759,11 +773,11 @@ func TestRemoteQueries(t *testing.T) {
 	if len(w.sent) != 2 || w.sent[0].User != "a" || w.sent[1].Query.User != "b" {
 		t.Fatalf("sent %+v", w.sent)
 	}
-	w.answers(w.sent[1].ForwardedRequest, request.Answer{Claims: []request.Claim{{User: "b"}}})
+	w.answers(w.sent[1].forwarded, request.Answer{Claims: []request.Claim{{User: "b"}}})
 	if len(b.answers) != 1 || b.answers[0].Outcome != "" || len(b.answers[0].Claims) != 1 {
 		t.Errorf("the query is answered with %+v", b.answers)
 	}
-	w.answers(w.sent[0].ForwardedRequest, remoteSold)
+	w.answers(w.sent[0].forwarded, remoteSold)
 	a.hears(api.Sold)
 
 	w.sent = nil
@@ -778,7 +792,7 @@ func TestRemoteQueries(t *testing.T) {
 	cut.hears("")
 	w.pass(OwnerTimeout) // q does not answer
 	cut.hears(meanwhile)
-	w.answers(w.sent[1].ForwardedRequest, request.Answer{})
+	w.answers(w.sent[1].forwarded, request.Answer{})
 	cut.hears(meanwhile)
 }
 

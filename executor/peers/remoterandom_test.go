@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
@@ -43,7 +44,7 @@ type remoteCrowd struct {
 // crowdLink is a way to a process: what it carries arrives in order, or not at all.
 type crowdLink struct {
 	to   string
-	in   chan ForwardedRequest
+	in   chan forwarded
 	over chan struct{}
 }
 
@@ -76,7 +77,8 @@ func (c *remoteCrowd) sleep(most time.Duration) {
 }
 
 // send is the Remote's.
-func (c *remoteCrowd) send(owner string, e ForwardedRequest) bool {
+func (c *remoteCrowd) send(owner string, m *streampb.Request) bool {
+	e := decoded(m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.links[owner]
@@ -96,7 +98,7 @@ func (c *remoteCrowd) send(owner string, e ForwardedRequest) bool {
 
 // link makes a way to a process.
 func (c *remoteCrowd) link(to string) {
-	l := &crowdLink{to: to, in: make(chan ForwardedRequest, 16), over: make(chan struct{})}
+	l := &crowdLink{to: to, in: make(chan forwarded, 16), over: make(chan struct{})}
 	c.mu.Lock()
 	c.links[to] = l
 	c.mu.Unlock()
@@ -128,7 +130,7 @@ func (c *remoteCrowd) cut(to string) {
 
 // servePeer is what a process does with a request. The reply is lost if the link is cut
 // meanwhile.
-func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
+func (c *remoteCrowd) servePeer(l *crowdLink, e forwarded) {
 	a, mine := c.decide(l.to, e)
 	c.sleep(time.Millisecond)
 	select {
@@ -149,7 +151,7 @@ func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
 
 // decide is the owner's decision. One request in nine is refused, and after one in twenty
 // the owner stops, and does not know what became of it.
-func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a request.Answer, mine bool) {
+func (c *remoteCrowd) decide(who string, e forwarded) (a request.Answer, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.asks[e.Quantity]
@@ -207,7 +209,7 @@ func (c *remoteCrowd) decideHome() {
 			continue
 		}
 		c.sleep(time.Millisecond)
-		a, mine := c.decide("me", ForwardedRequest{Request: t.Request})
+		a, mine := c.decide("me", forwarded{Request: t.Request})
 		if !mine {
 			a = request.Answer{Outcome: api.NoQuorum, Elsewhere: true}
 		}

@@ -11,7 +11,7 @@ import (
 // TestForwardedRequests: a forwarded request arrives as it was sent, but for the shard, which the
 // other end computes.
 func TestForwardedRequests(t *testing.T) {
-	for name, e := range map[string]ForwardedRequest{
+	for name, e := range map[string]forwarded{
 		"claim": {ID: 7, UID: "a run", Request: request.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
 		"settle": {ID: 7, UID: "a run", Request: request.Request{Settle: &request.Settlement{
 			Claim: request.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "refund",
@@ -23,8 +23,14 @@ func TestForwardedRequests(t *testing.T) {
 		"give up": {ID: 7, UID: "a run", Cancel: true, Request: request.Request{User: "ada", Key: "key"}},
 		"no run":  {ID: 7, Request: request.Request{Query: &request.Query{User: "ada"}}},
 	} {
-		if got, ok := decodeRequest(EncodeRequest(e)); !ok || !reflect.DeepEqual(got, e) {
-			t.Errorf("%s: %+v arrives as %+v, %v", name, e, got, ok)
+		ticket := &request.Ticket{Request: e.Request}
+		ticket.ForwardID = e.ID
+		m := EncodeRequest(e.UID, ticket)
+		if e.Cancel {
+			m = encodeCancel(e.UID, ticket)
+		}
+		if got := decoded(m); !reflect.DeepEqual(got, e) {
+			t.Errorf("%s: %+v arrives as %+v", name, e, got)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (l *link) refused(why string) {
 }
 
 // Forward implements Link.
-func (l *link) Forward(e ForwardedRequest) bool { return l.send(EncodeRequest(e)) }
+func (l *link) Forward(m *streampb.Request) bool { return l.send(m) }
 
 // Update implements Link.
 func (l *link) Update(t *ownership.PeerUpdate) bool {

@@ -192,7 +192,9 @@ func TestHelloOfAnOlderLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Forward(peers.ForwardedRequest{ID: 1 << 63, Request: request.Request{Query: &request.Query{User: p.userOf(p.b)}}})
+	query := &request.Ticket{Request: request.Request{Query: &request.Query{User: p.userOf(p.b)}}}
+	query.ForwardID = 1 << 63
+	l.Forward(peers.EncodeRequest("", query))
 	<-answered // its first message has been read
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()

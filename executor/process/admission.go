@@ -51,13 +51,6 @@ func (d *Admission) initialize(cfg Config) {
 	d.tickets = new(sync.Pool)
 }
 
-// publish copies the state of the ownership machine that answers and statuses need.
-func (d *Admission) publish(now clock.Now, o *ownership.Machine) {
-	away := o.Absent()
-	d.away.Store(&away)
-	d.health.Store(&health{o.Status(now)})
-}
-
 // fail ends a session because its sale cannot be followed any more. The session may be nil.
 func (d *Admission) fail(t *session, why error) {
 	d.away.Store(&request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notFollowed})

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/request"
@@ -48,27 +49,27 @@ func (v *Inbound) Gone() { v.d.inbound.CompareAndDelete(v.from, v) }
 
 // Serve decides a forwarded request. If this process owns the shard it is answered, otherwise it comes back as
 // Elsewhere: a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none,
-// if the peer has made another link since. A request with Cancel has the id of the one that it withdraws,
+// if the peer has made another link since. A message with Cancel has the id of the one that it withdraws,
 // and is answered in place of that or not at all. The end of ctx ends the reads of the sale's rules, and
-// withdraws the request.
-func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
-	d, now := v.d, v.d.clock()
+// withdraws the request. r is the request of the message m, as peers.DecodeRequest returns it.
+func (v *Inbound) Serve(ctx context.Context, m *streampb.Request, r *request.Request) {
+	d, now, id, cancel := v.d, v.d.clock(), m.GetId(), m.GetCancel() != nil
 	t := d.serving.Load()
 	// A process that does not know yet that a sale was begun anew would take what is decided here
 	// for the run before: an entry for one that was not drawn then.
-	if t == nil || e.UID != "" && e.UID != t.uid {
-		if !e.Cancel {
-			v.back(e.ID, request.Answer{Elsewhere: true}, ownership.Route{})
+	if run := m.GetRun(); t == nil || run != "" && run != t.uid {
+		if !cancel {
+			v.back(id, request.Answer{Elsewhere: true}, ownership.Route{})
 		}
 		return
 	}
-	i, ok := e.Home(len(t.shards))
+	i, ok := r.Home(len(t.shards))
 	withdraw := func() {
-		if ticket := t.remotes[i].Underway.Withdraw(e.User, e.Key, e.ID, &v.over); ticket != nil {
-			v.back(e.ID, ticket.WithdrawnAnswer(), ownership.Route{})
+		if ticket := t.remotes[i].Underway.Withdraw(r.User, r.Key, id, &v.over); ticket != nil {
+			v.back(id, ticket.WithdrawnAnswer(), ownership.Route{})
 		}
 	}
-	if e.Cancel {
+	if cancel {
 		withdraw()
 		return
 	}
@@ -77,7 +78,7 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		if a.Elsewhere {
 			owner = t.remotes[i].Route()
 		}
-		v.back(e.ID, a, owner)
+		v.back(id, a, owner)
 	}
 	if !ok {
 		reply(request.Answer{Outcome: api.NoSuchClaim})
@@ -91,19 +92,19 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 	case s == nil || !s.Serves() || !s.May(now):
 		reply(request.Answer{Elsewhere: true})
 		return
-	case e.Query != nil:
-		a, ok := t.lookup(now, i, e.Query)
+	case r.Query != nil:
+		a, ok := t.lookup(now, i, r.Query)
 		a.Elsewhere = !ok
 		reply(a)
 		return
 	}
 	var a request.Answer
-	ticket := d.admitLocal(ctx, now, t, s, &e.Request, &a)
+	ticket := d.admitLocal(ctx, now, t, s, r, &a)
 	if ticket == nil {
 		reply(a)
 		return
 	}
-	ticket.MarkFromPeer(e.ID, &v.over)
+	ticket.MarkFromPeer(id, &v.over)
 	ticket.OnAnswer(request.WaiterFunc(func() {
 		a := ticket.Finish()
 		t.completeAnswer(&a)
@@ -114,9 +115,9 @@ func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 		ticket.Free()
 		reply(request.Answer{Elsewhere: true})
 	case refused != "":
-		r := ticket.Received()
+		received := ticket.Received()
 		ticket.Free()
-		reply(t.refuse(s.Pending, &r, request.Refusal(refused)))
+		reply(t.refuse(s.Pending, &received, request.Refusal(refused)))
 	case ctx.Err() != nil:
 		withdraw()
 	}

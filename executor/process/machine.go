@@ -168,7 +168,9 @@ func (m *Machine) Advance(now clock.Now, do func(calls.Call)) (Effects, error) {
 		m.Cut(now, id)
 	}
 	m.measure(now)
-	m.publish(now, m.Ownership)
+	away := m.Ownership.Absent()
+	m.away.Store(&away)
+	m.health.Store(&health{m.Ownership.Status(now)})
 	return done, nil
 }
 

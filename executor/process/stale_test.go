@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -44,9 +46,10 @@ func (r *replies) reply(_ uint64, a Answer, _ ownership.Route) {
 }
 
 // serve has the process serve a request of a peer by a link.
-func (s *steppedProcess) serve(serve func(clock.Now, peers.ForwardedRequest), e peers.ForwardedRequest) {
-	e.UID = s.p.UID()
-	serve(s.now(), e)
+func (s *steppedProcess) serve(serve func(clock.Now, *streampb.Request), id uint64, r Request) {
+	ticket := &request.Ticket{Request: r}
+	ticket.ForwardID = id
+	serve(s.now(), peers.EncodeRequest(s.p.UID(), ticket))
 }
 
 // TestPeerRequestUnderASpentLease: a process that was paused until its leases had run out returns what a
@@ -59,12 +62,12 @@ func TestPeerRequestUnderASpentLease(t *testing.T) {
 	home := spec.HomeShard(user, w.shards)
 	b.asleep = true
 	w.pass(2 * quorum.DefaultTTL)
-	for what, e := range map[string]peers.ForwardedRequest{
-		"a claim":      {ID: 1, Request: Request{User: user, Key: "key", Quantity: 1}},
-		"a settlement": {ID: 2, Request: Request{Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}}},
+	for what, r := range map[string]Request{
+		"a claim":      {User: user, Key: "key", Quantity: 1},
+		"a settlement": {Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}},
 	} {
 		var got replies
-		if b.serve(b.p.Accept(a.p.Me().ID, "", got.reply), e); got != (replies{bounced: 1}) {
+		if b.serve(b.p.Accept(a.p.Me().ID, "", got.reply), 1, r); got != (replies{bounced: 1}) {
 			t.Errorf("%s comes back like this: %+v", what, got)
 		}
 	}
@@ -103,14 +106,12 @@ func TestLinkMadeAgain(t *testing.T) {
 	s := w.process("first")
 	w.serving()
 	var before, after replies
-	claim := func(id uint64, user string) peers.ForwardedRequest {
-		return peers.ForwardedRequest{ID: id, Request: Request{User: user, Key: "key", Quantity: 1}}
-	}
+	claim := func(user string) Request { return Request{User: user, Key: "key", Quantity: 1} }
 	one := s.p.Accept("peer", "", before.reply)
-	s.serve(one, claim(1, "ann")) // waits: nothing acts before step
+	s.serve(one, 1, claim("ann")) // waits: nothing acts before step
 	two := s.p.Accept("peer", "", after.reply)
-	s.serve(one, claim(2, "bob"))
-	s.serve(two, claim(3, "cat"))
+	s.serve(one, 2, claim("bob"))
+	s.serve(two, 3, claim("cat"))
 	s.step()
 	w.pass(time.Second)
 	if before.accepted != 0 || after != (replies{answered: 1, accepted: 1}) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor/ownership"
-	"salectl/executor/peers"
 )
 
 // steppedLink is the way from one process of a steppedWorld to another. What goes over it
@@ -16,7 +16,7 @@ type steppedLink struct {
 	from, to *steppedProcess
 	id       string // of the process that it leads to
 	open     bool
-	serve    func(clock.Now, peers.ForwardedRequest)
+	serve    func(clock.Now, *streampb.Request)
 	arrives  [2]time.Duration // what was said last, there and back; on the world's time
 }
 
@@ -124,9 +124,9 @@ func (l *steppedLink) carry(way int, do func()) bool {
 }
 
 // Forward is peers.Link's.
-func (l *steppedLink) Forward(e peers.ForwardedRequest) bool {
+func (l *steppedLink) Forward(m *streampb.Request) bool {
 	return l.carry(linkThere, func() {
-		l.serve(l.to.now(), e)
+		l.serve(l.to.now(), m)
 	})
 }
 

@@ -127,7 +127,9 @@ func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 	if !awaited && q.draft.Ops() == 0 {
 		end(now)
 	}
-	q.transfers.updateShort(now)
+	short := q.requests.waitForUnits()
+	q.totals.update(q.shard, func(s *shardEntry) { s.short = short })
+	q.transfers.scheduleResend(now)
 }
 
 // refuseShort answers the requests that wait for units: there are none. Unless all is sold, those stay that

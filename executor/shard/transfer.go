@@ -270,14 +270,6 @@ func (x *transfers) hasRequested(shard int) bool {
 	return slices.ContainsFunc(x.unitRequests, func(r unitRequest) bool { return r.shard == shard })
 }
 
-// updateShort records in the sale's totals whether claims wait here, and schedules the resending of
-// transfers that are not acknowledged.
-func (x *transfers) updateShort(now clock.Now) {
-	short := x.requests.waitForUnits()
-	x.totals.update(x.shard, func(s *shardEntry) { s.short = short })
-	x.scheduleResend(now)
-}
-
 // scheduleResend sets when transfers that are not acknowledged are sent again.
 func (x *transfers) scheduleResend(now clock.Now) {
 	switch open := len(x.state.Open()) > 0; {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api/streampb"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/executor/listengine"
@@ -153,14 +154,16 @@ func (p *Process) ReceiveUpdate(now clock.Now, from string, t *ownership.PeerUpd
 // Accept begins to serve a link of a peer, and returns the function that serves its requests. Replies
 // go to back, before serve returns or within a later input. nil: the link was made to another process,
 // whose id is to.
-func (p *Process) Accept(from, to string, back peers.Replies) (serve func(now clock.Now, e peers.ForwardedRequest)) {
+func (p *Process) Accept(from, to string, back peers.Replies) (serve func(now clock.Now, m *streampb.Request)) {
 	in := p.Machine.Accept(from, to, back)
 	if in == nil {
 		return nil
 	}
-	return func(now clock.Now, e peers.ForwardedRequest) {
+	return func(now clock.Now, m *streampb.Request) {
 		p.now = now
-		in.Serve(context.Background(), e)
+		if r, ok := peers.DecodeRequest(m); ok {
+			in.Serve(context.Background(), m, &r)
+		}
 	}
 }
 
