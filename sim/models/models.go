@@ -6,7 +6,7 @@
 //
 // A model is an argument about a protocol, in a world of two or three processes, one
 // or two units and a few faults. It shares no code with the program; that the program
-// does what the protocol says is what the simulation looks at.
+// follows the protocol is checked by the simulation.
 package models
 
 import (
@@ -21,7 +21,7 @@ type Rule struct {
 	Text string
 	// Marked rules stand word for word in docs/design.md, with a ◆ behind them.
 	Marked bool
-	// Without says what happens where the rule does not hold.
+	// Without describes what happens where the rule does not hold.
 	Without string
 }
 
@@ -29,7 +29,7 @@ type Rule struct {
 type Case struct {
 	Name string
 	Off  string // the rule that is left out; empty: none
-	// Finds is what the explorer must say is wrong; empty: it must find nothing. A case
+	// Finds is what the explorer must report as wrong; empty: it must find nothing. A case
 	// that finds something with all rules on shows what the protocol does not promise.
 	Finds string
 	// Large cases are left to `make models`.
@@ -45,7 +45,7 @@ type Model struct {
 	Cases []Case
 }
 
-// All are the models, in the order in which docs/protocol.md tells of them.
+// All are the models, in the order of docs/protocol.md.
 func All() []Model {
 	return []Model{
 		appendModel(),
@@ -70,7 +70,7 @@ func All() []Model {
 }
 
 // limit is how many states a case may have. What has more is not explored in full,
-// and the tests ask that everything is.
+// and the tests require that everything is.
 const limit = 8_000_000
 
 // bound returns a function that explores m when it is called.
@@ -78,7 +78,7 @@ func bound[S comparable](m explore.Model[S]) func() explore.Result {
 	return func() explore.Result { return explore.Run(m, limit) }
 }
 
-// Check says what is not as the case says that it is.
+// Check returns what differs from the case.
 func (c Case) Check(r explore.Result) error {
 	switch {
 	case r.Cut && r.Wrong == "":

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// checkAll says which mutants do not apply, or do not build. It goes on after one that fails.
+// checkAll reports which mutants do not apply, or do not build. It goes on after one that fails.
 func checkAll(ctx context.Context, t *tree, mutants []mutant, out io.Writer) error {
 	var apply []mutant
 	bad := make(map[string]error)
@@ -53,7 +53,7 @@ func (t *tree) buildAll(ctx context.Context, mutants []mutant, bad map[string]er
 		}
 		err := t.build(ctx, group)
 		for _, m := range slices.Backward(group) {
-			// Also when ctx has ended: the next group would meet what this one left.
+			// Also when ctx has ended: the next group would find what this one left.
 			if back := t.apply(context.WithoutCancel(ctx), m, "--reverse"); back != nil {
 				return errors.Join(err, fmt.Errorf("%s cannot be taken back: %w", m.name, back))
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// find looks for a mutant that is applied: by its test, or else by a soak.
+// find tries to find a mutant that is applied: by its test, or else by a soak.
 func (t *tree) find(ctx context.Context, m mutant, o options) (finding, error) {
 	if m.test == nil {
 		return t.soak(ctx, o.seeds, o)
@@ -19,36 +19,36 @@ func (t *tree) find(ctx context.Context, m mutant, o options) (finding, error) {
 		return finding{}, err
 	}
 	began := time.Now()
-	said, err := t.test(ctx, m, o)
+	output, err := t.test(ctx, m, o)
 	f := finding{test: m.test[1], took: time.Since(began)}
-	if f.found = err != nil && strings.Contains(said, "--- FAIL: "); f.found {
-		f.problem = failedTest(said)
+	if f.found = err != nil && strings.Contains(output, "--- FAIL: "); f.found {
+		f.problem = failedTest(output)
 		return f, nil
 	}
 	return f, err
 }
 
-// errNoSuchTest says that a patch names a test that there is not.
-var errNoSuchTest = errors.New("no test has the name that the patch says")
+// errNoSuchTest reports that a patch names a test that there is not.
+var errNoSuchTest = errors.New("no test has the name in the patch")
 
 // test runs the test that is to find a mutant.
-func (t *tree) test(ctx context.Context, m mutant, o options) (said string, err error) {
+func (t *tree) test(ctx context.Context, m mutant, o options) (output string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, errors.New("the test did not end in time"))
 	defer cancel()
-	said, err = t.goTool(ctx, append([]string{"test", "-count=1"}, m.test...)...)
+	output, err = t.goTool(ctx, append([]string{"test", "-count=1"}, m.test...)...)
 	switch {
 	case ctx.Err() != nil:
-		return said, context.Cause(ctx)
-	case err == nil && strings.Contains(said, "[no tests to run]"):
-		return said, fmt.Errorf("%w: go test %s", errNoSuchTest, strings.Join(m.test, " "))
+		return output, context.Cause(ctx)
+	case err == nil && strings.Contains(output, "[no tests to run]"):
+		return output, fmt.Errorf("%w: go test %s", errNoSuchTest, strings.Join(m.test, " "))
 	}
-	return said, err
+	return output, err
 }
 
 // failedTest is the first thing that a test complained of.
-func failedTest(said string) string {
-	_, said, _ = strings.Cut(said, "--- FAIL: ")
-	for line := range strings.Lines(said) {
+func failedTest(output string) string {
+	_, output, _ = strings.Cut(output, "--- FAIL: ")
+	for line := range strings.Lines(output) {
 		if line = strings.TrimSpace(line); strings.Contains(line, ".go:") {
 			return line
 		}

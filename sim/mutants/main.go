@@ -1,6 +1,6 @@
-// Command mutants asks whether the simulation would notice. Each file of
+// Command mutants checks whether the simulation finds planted bugs. Each file of
 // testdata/mutants plants one small bug in the code that ships; it is applied
-// to a copy of the tree, and a soak of that copy looks for a seed that fails.
+// to a copy of the tree, and a soak of that copy searches a seed that fails.
 // What a patch's head names with a line "Test:" is found by that test instead.
 //
 //	go run ./sim/mutants              every bug, and a table at the end
@@ -24,7 +24,7 @@ import (
 
 func main() { tool.Main(run) }
 
-// options are what a command line says.
+// options are the flags of a command line.
 type options struct {
 	check bool          // only apply and build
 	seeds uint64        // to try for each bug
@@ -45,7 +45,7 @@ func parse(args []string) (options, error) {
 	return o, err
 }
 
-// run does what the command line says. It fails if a patch does not apply or
+// run runs a command line. It fails if a patch does not apply or
 // build, or if a bug is not found.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return findAll(ctx, t, mutants, o, out)
 }
 
-// findAll looks for each mutant and writes the table.
+// findAll tries to find each mutant and writes the table.
 func findAll(ctx context.Context, t *tree, mutants []mutant, o options, out io.Writer) error {
 	// What fails by itself would find every bug.
 	if err := t.healthy(ctx, mutants, o); err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// mutant is one planted bug: a patch whose first line says what it is.
+// mutant is one planted bug: a patch whose first line describes it.
 type mutant struct {
 	name    string // of the file, from the folder of all on, without .patch
 	file    string
@@ -25,7 +25,7 @@ var plus = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 // locks is the folder, in that of all, of the bugs that a test is to find.
 const locks = "locks"
 
-// load reads the mutants of a folder, in order of their names: those asked for,
+// load reads the mutants of a folder, in order of their names: the requested ones,
 // or all.
 func load(dir string, names []string) ([]mutant, error) {
 	var files []string
@@ -58,7 +58,7 @@ func load(dir string, names []string) ([]mutant, error) {
 }
 
 var (
-	errNoTitle = errors.New("a patch begins with a sentence that says what is planted")
+	errNoTitle = errors.New("a patch begins with a sentence that describes the bug")
 	errNoTest  = errors.New("its head names no test that finds it, such as: Test: ./backends/quorum -run '^TestName$'")
 )
 

@@ -24,7 +24,7 @@ type finding struct {
 	took    time.Duration
 }
 
-// errUnsure says that a soak ended before all its seeds were run, and none had
+// errUnsure reports that a soak ended before all its seeds were run, and none had
 // failed: a world that hangs is a finding for a person, and not for a table.
 var errUnsure = errors.New("the soak did not end in time")
 
@@ -62,10 +62,10 @@ func (t *tree) soak(ctx context.Context, seeds uint64, o options) (finding, erro
 	return f, fmt.Errorf("the soak broke down: %w\n%s", err, crash.text)
 }
 
-// failure is what a soak says of a world that failed.
+// failure is the report of a soak about a world that failed.
 var failure = regexp.MustCompile(`^FAILED .*-seed (\d+)[^:]*: (.*)`)
 
-// follow reads what a soak says until a world has failed, or to the end.
+// follow reads the output of a soak until a world has failed, or to the end.
 func follow(from io.Reader) (f finding) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
@@ -107,7 +107,7 @@ func (f finding) by() string {
 	return "rest" // the world did not come to it
 }
 
-// tail keeps the begin of what a program says when it breaks down.
+// tail keeps the begin of the output of a program that breaks down.
 type tail struct{ text []byte }
 
 func (t *tail) Write(b []byte) (int, error) {

@@ -15,7 +15,7 @@ type row struct {
 	err error
 }
 
-// outcome says in a few words whether the bug was found.
+// outcome returns in a few words whether the bug was found.
 func (r row) outcome() string {
 	switch {
 	case r.err != nil:
@@ -29,7 +29,7 @@ func (r row) outcome() string {
 	return fmt.Sprint(r.seed)
 }
 
-// line tells of one mutant as soon as it is done: with what fails first, for
+// line reports one mutant as soon as it is done: with what fails first, for
 // which the table has no room.
 func (r row) line() string {
 	return fmt.Sprintf("%-32s %-10s %7v  %s", r.name, r.outcome(), r.took.Round(100*time.Millisecond), short(r.problem))

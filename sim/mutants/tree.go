@@ -70,7 +70,7 @@ func (t *tree) with(ctx context.Context, m mutant, do func() error) error {
 		return fmt.Errorf("it does not apply: %w", err)
 	}
 	err := do()
-	// Also when ctx has ended: the next mutant would meet what this one left.
+	// Also when ctx has ended: the next mutant would find what this one left.
 	if back := t.apply(context.WithoutCancel(ctx), m, "--reverse"); back != nil {
 		return errors.Join(err, fmt.Errorf("it cannot be taken back: %w", back))
 	}
@@ -81,7 +81,7 @@ func (t *tree) apply(ctx context.Context, m mutant, flags ...string) error {
 	args := append([]string{"apply", "-p1", "--whitespace=nowarn"}, flags...)
 	cmd := exec.CommandContext(ctx, "git", append(args, m.file)...)
 	cmd.Dir = t.root
-	// Within a repository git would apply nothing, and say nothing.
+	// Within a repository git would apply nothing, and report nothing.
 	cmd.Env = append(outsideGit(), "GIT_CEILING_DIRECTORIES="+t.temp)
 	_, err := output(cmd)
 	return err

@@ -60,7 +60,7 @@ func testedIn(folder string) []string {
 	return all
 }
 
-// listed is what go list says of a package.
+// listed is the output of go list about a package.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string

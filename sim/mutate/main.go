@@ -1,12 +1,12 @@
-// Command mutate asks which line could be wrong without a test noticing. It
+// Command mutate reports which line could be wrong without a failing test. It
 // changes the code that decides what is sold in thousands of small ways, one at
 // a time, and runs the tests of the package and then the simulation. A mutant
 // that passes them all is a hole in the tests or the checkers, or changes
-// nothing: testdata/mutants/survivors.txt says which, and why.
+// nothing: testdata/mutants/survivors.txt lists them with reasons.
 //
 //	go run ./sim/mutate                       all mutants
 //	go run ./sim/mutate backends/quorum       those of a folder or a file
-//	go run ./sim/mutate -quick backends/lists only by tests that are quick, for a first look
+//	go run ./sim/mutate -quick backends/lists only by tests that are quick, for a first run
 //	go run ./sim/mutate -quick -seeds 500 …   by those, and by worlds
 //	go run ./sim/mutate -sample 100           some, chosen by a seed that is printed
 //	go run ./sim/mutate -list executor        only list them
@@ -33,7 +33,7 @@ import (
 
 func main() { tool.Main(run) }
 
-// options are what a command line says.
+// options are the flags of a command line.
 type options struct {
 	list    bool
 	verbose bool
@@ -48,15 +48,15 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	flags.BoolVar(&o.list, "list", false, "only list the mutants")
-	flags.BoolVar(&o.verbose, "v", false, "also tell what found each mutant")
+	flags.BoolVar(&o.verbose, "v", false, "also print what found each mutant")
 	flags.BoolVar(&o.quick, "quick", false, "try only tests that take less than 0.2 s, and no worlds unless -seeds is given: a first look")
 	flags.IntVar(&o.sample, "sample", 0, "how many mutants to try; 0: all")
 	flags.Uint64Var(&o.seed, "seed", 0, "of the sample; 0: a new one")
 	flags.Uint64Var(&o.seeds, "seeds", 500, "how many worlds to simulate for a mutant that the tests let pass; 0: none")
 	err := flags.Parse(args)
-	told := false
-	flags.Visit(func(f *flag.Flag) { told = told || f.Name == "seeds" })
-	if o.quick && !told {
+	seeded := false
+	flags.Visit(func(f *flag.Flag) { seeded = seeded || f.Name == "seeds" })
+	if o.quick && !seeded {
 		o.seeds = 0
 	}
 	if o.places = flags.Args(); o.seed == 0 {
@@ -65,7 +65,7 @@ func parse(args []string) (options, error) {
 	return o, err
 }
 
-// run does what the command line says. It fails if too many mutants survive.
+// run runs a command line. It fails if too many mutants survive.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
@@ -104,7 +104,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return verdict(results, o.sample > 0)
 }
 
-// choose returns the mutants that the command line asks for.
+// choose returns the mutants that the command line names.
 func choose(all []mutant, o options, out io.Writer) ([]mutant, error) {
 	chosen := slices.Clone(all)
 	if len(o.places) > 0 {

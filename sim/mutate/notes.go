@@ -9,8 +9,8 @@ import (
 )
 
 // The notes on survivors are lines in pairs: the name of a mutant and, indented,
-// what is to be said of it. "same:" says why nobody can tell the mutant from the
-// original, "open:" why no test looks for it.
+// its note. "same:" has the reason why the mutant is equivalent to the
+// original, "open:" why no test finds it.
 
 // notes are, by the name of a mutant, what is noted of it.
 type notes map[string]note
@@ -40,18 +40,18 @@ func readNotes(file string, mutants []mutant) (notes, error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		at++
-		said := strings.TrimSpace(line)
-		kind, why, _ := strings.Cut(said, ": ")
+		text := strings.TrimSpace(line)
+		kind, why, _ := strings.Cut(text, ": ")
 		switch {
-		case said == "" || strings.HasPrefix(said, "#"):
+		case text == "" || strings.HasPrefix(text, "#"):
 		case line[0] != ' ' && line[0] != '\t':
-			if name = said; !names[name] {
+			if name = text; !names[name] {
 				complain("there is no such mutant: write the note anew or remove it")
 			}
 		case name == "":
 			complain("a note without a mutant above it")
 		case why == "" || kind != "same" && kind != "open":
-			complain("a note begins with same: or open: and says why")
+			complain("a note begins with same: or open: and has a reason")
 		default:
 			all[name], name = note{kind == "same", why}, ""
 		}

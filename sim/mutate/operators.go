@@ -123,7 +123,7 @@ func (s *source) negate(n ast.Expr, other string) {
 	s.add(n, other, func(id int, node string) string { return fmt.Sprintf("(mutation.On(%d) != (%s))", id, node) })
 }
 
-// plain says that a boolean expression is a value there: not a part of another
+// plain reports that a boolean expression is a value there: not a part of another
 // one, nor what decides a branch. Those have mutants of their own.
 func plain(parent ast.Node) bool {
 	switch p := parent.(type) {
@@ -241,7 +241,7 @@ func blank(all []ast.Expr) bool {
 	return true
 }
 
-// inList says that other statements may stand in a statement's place.
+// inList reports that other statements may stand in a statement's place.
 func inList(n ast.Stmt, parent ast.Node) bool {
 	var list []ast.Stmt
 	switch p := parent.(type) {

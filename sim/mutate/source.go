@@ -30,7 +30,7 @@ type mutant struct {
 	operands func(id int, text func(ast.Node) string) string
 }
 
-// name says what a mutant is. It stays the same when lines move.
+// name identifies a mutant. It stays the same when lines move.
 func (m mutant) name() string {
 	is := m.is
 	if is == "" {
@@ -155,7 +155,7 @@ func oneLine(text string) string {
 }
 
 // number gives the mutants of all packages their numbers, in the order of the
-// source, and tells those of one name apart.
+// source, and numbers those of one name.
 func number(all []pkg) (mutants []mutant) {
 	for _, p := range all {
 		for _, s := range p.files {

@@ -76,7 +76,7 @@ func (s *suite) try(ctx context.Context, r *result, how outcome) error {
 		if how == byTest {
 			args = testArgs(names...)
 		}
-		said, err := s.run(ctx, 2*time.Second+5*cpu, args, fmt.Sprintf("%s=%d", mutation.Active, r.id))
+		output, err := s.run(ctx, 2*time.Second+5*cpu, args, fmt.Sprintf("%s=%d", mutation.Active, r.id))
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -84,7 +84,7 @@ func (s *suite) try(ctx context.Context, r *result, how outcome) error {
 			r.outcome = timedOut
 			return nil
 		case err != nil:
-			r.outcome, r.by = how, complaint(said)
+			r.outcome, r.by = how, complaint(output)
 			s.last, _, _ = strings.Cut(r.by, "/")
 			return nil
 		}
@@ -92,11 +92,11 @@ func (s *suite) try(ctx context.Context, r *result, how outcome) error {
 	return nil
 }
 
-// complaints are what a test, a world or a panic says first.
+// complaints match the first complaint of a test, a world or a panic.
 var complaints = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^.*FAILED .*?-seed (.*)|^(panic: .*|fatal error: .*)`)
 
-func complaint(said string) string {
-	found := complaints.FindStringSubmatch(said)
+func complaint(output string) string {
+	found := complaints.FindStringSubmatch(output)
 	if found == nil {
 		return "exit"
 	}
@@ -107,23 +107,23 @@ func testArgs(names ...string) []string {
 	return []string{"-test.short", "-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}
 }
 
-// errTime says that a program used up the processor time that it was given, or
+// errTime reports that a program used up the processor time that it was given, or
 // stood still.
 var errTime = errors.New("it did not end in time")
 
-// errFailed says that a program was stopped after its first complaint: the other
+// errFailed reports that a program was stopped after its first complaint: the other
 // worlds of a soak need not be run.
 var errFailed = errors.New("a world failed")
 
-// listener keeps the begin of what a program says.
+// listener keeps the begin of the output of a program.
 type listener struct {
-	said   []byte
+	output []byte
 	failed func()
 }
 
 func (l *listener) Write(b []byte) (int, error) {
-	if room := 20000 - len(l.said); room > 0 {
-		l.said = append(l.said, b[:min(room, len(b))]...)
+	if room := 20000 - len(l.output); room > 0 {
+		l.output = append(l.output, b[:min(room, len(b))]...)
 	}
 	if bytes.Contains(b, []byte("FAILED ")) {
 		l.failed()
@@ -133,7 +133,7 @@ func (l *listener) Write(b []byte) (int, error) {
 
 // run runs the program for as much processor time as it is given: a bound that
 // other programs on the machine do not move.
-func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env ...string) (said string, err error) {
+func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env ...string) (output string, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out := &listener{failed: func() { stop(errFailed) }}
@@ -159,15 +159,15 @@ func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env .
 	close(ended)
 	watch.Wait()
 	if ctx.Err() != nil {
-		return string(out.said), context.Cause(ctx)
+		return string(out.output), context.Cause(ctx)
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && (status.Signal() == syscall.SIGXCPU || status.Signal() == syscall.SIGKILL) {
-			return string(out.said), errTime
+			return string(out.output), errTime
 		}
 	}
-	return string(out.said), err
+	return string(out.output), err
 }
 
 // patience is how long a program may use no processor time: tests wait for what
@@ -175,7 +175,7 @@ func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env .
 const patience = 15 * time.Second
 
 // prolong puts off the end of a program's patience as long as it is at work.
-// Where the system does not say so, nothing stands still for that long.
+// Where the system does not report it, nothing stands still for that long.
 func prolong(standstill *time.Timer, pid int, ended <-chan struct{}) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -200,9 +200,9 @@ func prolong(standstill *time.Timer, pid int, ended <-chan struct{}) {
 func (s *suite) record(ctx context.Context, temp, name string, args []string) error {
 	file := filepath.Join(temp, "reached")
 	began := childTime()
-	said, err := s.run(ctx, 10*time.Minute, args, mutation.Reached+"="+file)
+	output, err := s.run(ctx, 10*time.Minute, args, mutation.Reached+"="+file)
 	if err != nil {
-		return fmt.Errorf("while no mutant is on, %s fails: %w\n%s", name, err, said)
+		return fmt.Errorf("while no mutant is on, %s fails: %w\n%s", name, err, output)
 	}
 	p := part{name: name, args: args, cpu: childTime() - began, comeBy: map[int]bool{}}
 	b, err := os.ReadFile(file)

@@ -78,7 +78,7 @@ func verdict(results []result, sample bool) error {
 		part = 10
 	}
 	if survivors*part > differ {
-		return fmt.Errorf("%d of %d mutants survive: CONTRIBUTING.md says what to do, under \"Mutate it\"", survivors, differ)
+		return fmt.Errorf("%d of %d mutants survive: CONTRIBUTING.md has the remedy, under \"Mutate it\"", survivors, differ)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// The command scale says how fast a sale is sold by ever more processes, by a simulation in
+// The command scale measures how fast a sale is sold by ever more processes, by a simulation in
 // which the machines are those that ship and what their work costs was measured. It prints
 // docs/scale.md.
 //
@@ -23,7 +23,7 @@ func main() { tool.Main(run) }
 // shardsOfProcess is how many shards a sale has for each process that sells it.
 const shardsOfProcess = 4
 
-// usual are the costs, measured on the machine of docs/benchmarks.md; the flags say by what.
+// usual are the costs, measured on the machine of docs/benchmarks.md; the flags scale them.
 var usual = sim.ScaleOptions{
 	Callers: 2000,
 	Costs: sim.ScaleCosts{

@@ -41,13 +41,13 @@ func page(out io.Writer, o sim.ScaleOptions, rows []row) error {
 			p.line("| %d | %s | %.2f | %v / %v | %.0f%% | %.0f | %.0f%% | %.0f/s |", r.processes, rate(x.Rate), beside, ms(x.P50), ms(x.P99),
 				100*x.Forwarded, x.Batch, 100*x.Store, x.NodeCalls)
 		}
-		p.line("\n%s\n", said(knee, rows, i))
+		p.line("\n%s\n", kneeText(knee, rows, i))
 	}
 	return p.err
 }
 
-// said names the knee: where more processes sell less than they should.
-func said(knee int, rows []row, i int) string {
+// kneeText describes the knee: where more processes sell less than they should.
+func kneeText(knee int, rows []row, i int) string {
 	last := rows[len(rows)-1]
 	if knee == 0 {
 		return fmt.Sprintf("Up to %d processes sell at least %.1f of n times one.", last.processes, enough)

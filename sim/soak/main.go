@@ -1,5 +1,5 @@
 // The command soak runs simulated sales until one of them is not what salectl
-// promises, or all that were asked for have passed.
+// promises, or all requested ones have passed.
 //
 //	soak -seeds 50000 -from 0     one line a failure, a table of the failpoints at the end
 //	soak -seed 4711 -trace        one world again, every event as a line
@@ -19,12 +19,12 @@ import (
 
 func main() {
 	seeds := flag.Uint64("seeds", 1000, "how many worlds to run")
-	from := flag.Uint64("from", 0, "the first seed; 0: begin where the clock says, so that each soak is fresh")
+	from := flag.Uint64("from", 0, "the first seed; 0: begin at the time of the clock, so that each soak is fresh")
 	seed := flag.Int64("seed", -1, "run this one world alone")
 	trace := flag.Bool("trace", false, "with -seed: write every event")
 	shrink := flag.Bool("shrink", false, "with -seed: make the world smaller as long as it fails")
 	var o sim.Options
-	flag.IntVar(&o.Clients, "clients", 0, "clients that ask at a time; 0: as many as a seed has")
+	flag.IntVar(&o.Clients, "clients", 0, "clients with requests at a time; 0: as many as a seed has")
 	flag.IntVar(&o.Ops, "ops", 0, "operations of clients; 0: as many as a seed has")
 	flag.IntVar(&o.Faults, "faults", 0, "the most faults, -1 for none; 0: as many as a seed has")
 	flag.DurationVar(&o.Until, "until", 0, "virtual time at which faults stop; 0: as late as a seed has")

@@ -12,7 +12,7 @@ import (
 	"salectl/sim"
 )
 
-// tally sums up what worlds met with.
+// tally sums up the events of worlds.
 type tally struct {
 	worlds, failed int
 	ops, faults    int
@@ -46,7 +46,7 @@ func (t *tally) add(r *sim.Result) {
 
 func (t *tally) rate(began time.Time) float64 { return float64(t.worlds) / time.Since(began).Seconds() }
 
-// print writes how often each failpoint was met. None should be at zero.
+// print writes how often each failpoint was hit. None should be at zero.
 func (t *tally) print(to io.Writer) {
 	fmt.Fprintf(to, "operations a world: %d, at least %d; faults: %d, at least %d\n",
 		t.ops/max(1, t.worlds), t.fewestOps, t.faults/max(1, t.worlds), t.fewestFaults)
@@ -81,7 +81,7 @@ func (t *tally) print(to io.Writer) {
 	for _, name := range others {
 		fmt.Fprintf(table, "| %s\t| %d\t|\n", name, t.hits[name])
 	}
-	fmt.Fprintf(table, "\nnever met: %d %s\n", len(never), strings.Join(never, ", "))
+	fmt.Fprintf(table, "\nnever hit: %d %s\n", len(never), strings.Join(never, ", "))
 }
 
 // columns are what may become of a step: how far its call came, and where its

@@ -11,25 +11,25 @@ package explore
 type Actor uint8
 
 // Fault is the actor of all that may happen and need not: a crash, a lost message, a
-// wrong belief. Progress is asked for without its help: once faults have ended, the
+// wrong belief. Progress is required without its help: once faults have ended, the
 // goal must be reached.
 const Fault Actor = 0
 
-// Do tells of one step that can be taken in a state: who takes it, the state that it
-// leads to, and what a trace says of it. A step that changes nothing is no step.
+// Do reports one step that can be taken in a state: who takes it, the state that it
+// leads to, and its text in a trace. A step that changes nothing is no step.
 type Do[S comparable] func(by Actor, to S, format string, args ...any)
 
 // Model is a protocol as a graph of states.
 type Model[S comparable] struct {
 	Init S
-	// Next tells do of every step that can be taken in s.
+	// Next calls do for every step that can be taken in s.
 	Next func(s S, do Do[S])
-	// Wrong says what is wrong in s, or nothing.
+	// Wrong returns what is wrong in s, or nothing.
 	Wrong func(s S) string
 	// Goal, unless nil, must stay within reach of every state, by steps that are no
 	// faults.
 	Goal func(s S) bool
-	// Fair asks for more: that the goal is not only within reach, but reached on every
+	// Fair requires more: that the goal is not only within reach, but reached on every
 	// way on which each actor that could always take a step takes one.
 	Fair bool
 }
@@ -43,7 +43,7 @@ type Result struct {
 	Again  []string // the steps that follow the trace and then repeat for ever
 }
 
-// What Result.Wrong says of progress that is not made.
+// Texts of Result.Wrong about progress that is not made.
 const (
 	Stuck    = "the goal is out of reach"
 	Livelock = "the goal is put off for ever"

@@ -1,7 +1,7 @@
 package explore
 
-// progress looks for a state from which the goal is out of reach without faults and,
-// in a model that asks for it, for a fair way that never comes to the goal.
+// progress searches a state from which the goal is out of reach without faults and,
+// in a model that requires it, a fair way that never comes to the goal.
 func (g *graph[S]) progress(r *Result) {
 	goal := make([]bool, len(g.states))
 	for i, s := range g.states {

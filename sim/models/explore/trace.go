@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// step says what leads from one state to another.
+// step returns what leads from one state to another.
 func (g *graph[S]) step(from, to int32) string {
-	said, target := "", g.states[to]
+	text, target := "", g.states[to]
 	g.model.Next(g.states[from], func(_ Actor, to S, format string, args ...any) {
-		if said == "" && to == target {
-			said = fmt.Sprintf(format, args...)
+		if text == "" && to == target {
+			text = fmt.Sprintf(format, args...)
 		}
 	})
-	return said
+	return text
 }
 
 // String is what a person reads: one line for what was found, and one for each step.

@@ -1,5 +1,5 @@
 // Package mutation is the switch that the command mutate builds into its copies of
-// the code: they have all mutants at once, and this says which one is on. No
+// the code: they have all mutants at once, and this selects the one that is on. No
 // other code may import it.
 package mutation
 
