@@ -26,30 +26,30 @@ type seller struct {
 	url string
 
 	mu      sync.Mutex
-	answers []said
+	answers []reply
 	keys    []string // of the claims that came
 	bodies  []string
 }
 
-// said is one answer. With status 0 the connection breaks.
-type said struct {
+// reply is one answer. With status 0 the connection breaks.
+type reply struct {
 	status int
 	body   string
 	after  string // Retry-After
 }
 
 // word is the answer that a server gives for an outcome.
-func word(o Outcome) said {
+func word(o Outcome) reply {
 	row := o.Row()
 	if o.Accepted() {
-		return said{status: row.Status, body: fmt.Sprintf(`{"outcome":%q,"claim":"1-2-3","sale":"movie","user":"ann","units":[7],"at":"2026-11-11T12:00:00Z"}`, o)}
+		return reply{status: row.Status, body: fmt.Sprintf(`{"outcome":%q,"claim":"1-2-3","sale":"movie","user":"ann","units":[7],"at":"2026-11-11T12:00:00Z"}`, o)}
 	}
-	return said{status: row.Status, body: fmt.Sprintf(`{"status":%d,"detail":"because","outcome":%q}`, row.Status, o)}
+	return reply{status: row.Status, body: fmt.Sprintf(`{"status":%d,"detail":"because","outcome":%q}`, row.Status, o)}
 }
 
-var broken = said{}
+var broken = reply{}
 
-func sells(t *testing.T, answers ...said) *seller {
+func sells(t *testing.T, answers ...reply) *seller {
 	t.Helper()
 	s := &seller{answers: answers}
 	server := httptest.NewServer(s)
@@ -126,7 +126,7 @@ func buys(t *testing.T, most int, change func(*Config), servers ...string) *buye
 
 var forAnn = Request{User: "ann", Quantity: 2, Key: "k1"}
 
-// A client asks again what the table says, and nothing else.
+// A client repeats what the table requires, and nothing else.
 func TestClientAsksAsTheTableSays(t *testing.T) {
 	for _, row := range Outcomes() {
 		for _, later := range []bool{false, true} {
@@ -141,7 +141,7 @@ func TestClientAsksAsTheTableSays(t *testing.T) {
 				t.Errorf("%s: %v, %+v after %d requests and %v; want %d", row.Outcome, err, a, s.came(), b.waits, want)
 			}
 			if a.Status != row.Status || a.Outcome.Accepted() != (a.Claim.ID == "1-2-3" && a.Problem().Detail == "") {
-				t.Errorf("%s: it tells %+v", row.Outcome, a)
+				t.Errorf("%s: it reports %+v", row.Outcome, a)
 			}
 			if a.MayBeAccepted != (row.Outcome == Unknown) {
 				t.Errorf("%s: may be accepted: %v", row.Outcome, a.MayBeAccepted)
@@ -160,13 +160,13 @@ func TestClientKeepsTheKey(t *testing.T) {
 			t.Errorf("%v, %+v", err, a)
 		}
 		if same := slices.Compact(slices.Clone(s.keys)); len(same) != 1 || same[0] == "" || same[0] != a.Key || key != "" && key != a.Key {
-			t.Errorf("the keys %q, and it tells %q", s.keys, a.Key)
+			t.Errorf("the keys %q, and it reports %q", s.keys, a.Key)
 		}
 		if want := `POST /v1/sales/movie/claims Bearer s3cret {"user":"a\"n","quantity":2}`; s.bodies[0] != want || len(slices.Compact(s.bodies)) != 1 {
 			t.Errorf("the requests %q, want %s", s.bodies, want)
 		}
 	}
-	first, second := sells(t, word(Sold)), sells(t, said{200, word(Sold).body, ""})
+	first, second := sells(t, word(Sold)), sells(t, reply{200, word(Sold).body, ""})
 	a, _ := buys(t, 1, nil, first.url).Claim(t.Context(), Request{User: "ann", Quantity: 1})
 	again, _ := buys(t, 1, nil, second.url).Claim(t.Context(), Request{User: "ann", Quantity: 1})
 	if a.Key == again.Key || a.Replayed || !again.Replayed {
@@ -174,29 +174,29 @@ func TestClientKeepsTheKey(t *testing.T) {
 	}
 }
 
-// Whether an attempt may have been accepted is told until an answer says what
+// Whether an attempt may have been accepted is reported until an answer has what
 // became of it.
 func TestClientTellsOfDoubt(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for name, c := range map[string]struct {
-		answers []said // none: nobody listens
+		answers []reply // none: nobody listens
 		doubt   bool
 	}{
 		"nobody there":           {nil, false},
-		"no answer":              {[]said{broken}, true},
-		"no answer, standby":     {[]said{broken, word(Standby)}, true},
-		"unknown, no quorum":     {[]said{word(Unknown), word(NoQuorum)}, true},
-		"unknown, closed":        {[]said{word(Unknown), word(Closed)}, true},
-		"unknown, no such sale":  {[]said{word(Unknown), word(NoSuchSale)}, true},
-		"unknown, bad request":   {[]said{word(Unknown), word(BadRequest)}, true},
-		"unknown, other server":  {[]said{word(Unknown), {404, "<html>", ""}}, true},
-		"a proxy gave up":        {[]said{{504, "<html>", ""}}, true},
-		"other server":           {[]said{{404, "<html>", ""}}, false},
-		"overloaded":             {[]said{word(Overloaded)}, false},
-		"unknown, sold out":      {[]said{word(Unknown), word(SoldOut)}, false},
-		"unknown, limit reached": {[]said{word(Unknown), word(LimitReached)}, false},
-		"no answer, sold":        {[]said{broken, word(Sold)}, false},
+		"no answer":              {[]reply{broken}, true},
+		"no answer, standby":     {[]reply{broken, word(Standby)}, true},
+		"unknown, no quorum":     {[]reply{word(Unknown), word(NoQuorum)}, true},
+		"unknown, closed":        {[]reply{word(Unknown), word(Closed)}, true},
+		"unknown, no such sale":  {[]reply{word(Unknown), word(NoSuchSale)}, true},
+		"unknown, bad request":   {[]reply{word(Unknown), word(BadRequest)}, true},
+		"unknown, other server":  {[]reply{word(Unknown), {404, "<html>", ""}}, true},
+		"a proxy gave up":        {[]reply{{504, "<html>", ""}}, true},
+		"other server":           {[]reply{{404, "<html>", ""}}, false},
+		"overloaded":             {[]reply{word(Overloaded)}, false},
+		"unknown, sold out":      {[]reply{word(Unknown), word(SoldOut)}, false},
+		"unknown, limit reached": {[]reply{word(Unknown), word(LimitReached)}, false},
+		"no answer, sold":        {[]reply{broken, word(Sold)}, false},
 	} {
 		url := gone.URL
 		if c.answers != nil {
@@ -208,25 +208,25 @@ func TestClientTellsOfDoubt(t *testing.T) {
 	}
 }
 
-// A client waits as long as it is told, and up to a quarter more; and longer each
+// A client waits as long as answers require, and up to a quarter more; and longer each
 // time after attempts without an answer.
 func TestClientWaits(t *testing.T) {
 	for name, c := range map[string]struct {
-		answers []said
+		answers []reply
 		change  func(*Config)
 		want    []time.Duration
 	}{
-		"as the server says": {[]said{{503, word(NoQuorum).body, "7"}, word(Overloaded), word(Sold)}, nil, []time.Duration{7 * time.Second, time.Second}},
-		"a bound":            {[]said{{503, word(NoQuorum).body, "7"}, word(Sold)}, func(c *Config) { c.MaxWait = 5 * time.Second }, []time.Duration{5 * time.Second}},
-		"jitter": {[]said{{503, word(NoQuorum).body, "8"}, word(Sold)}, func(c *Config) { c.Jitter = func() float64 { return 0.5 } },
+		"by Retry-After": {[]reply{{503, word(NoQuorum).body, "7"}, word(Overloaded), word(Sold)}, nil, []time.Duration{7 * time.Second, time.Second}},
+		"a bound":        {[]reply{{503, word(NoQuorum).body, "7"}, word(Sold)}, func(c *Config) { c.MaxWait = 5 * time.Second }, []time.Duration{5 * time.Second}},
+		"jitter": {[]reply{{503, word(NoQuorum).body, "8"}, word(Sold)}, func(c *Config) { c.Jitter = func() float64 { return 0.5 } },
 			[]time.Duration{9 * time.Second}},
-		"no answer": {[]said{broken, broken, broken, broken, broken, broken, word(Sold)}, nil,
+		"no answer": {[]reply{broken, broken, broken, broken, broken, broken, word(Sold)}, nil,
 			[]time.Duration{100e6, 200e6, 400e6, 800e6, 1e9, 1e9}},
-		"no answer, a bound": {[]said{broken, broken, broken, broken, broken, broken, word(Sold)}, func(c *Config) { c.MaxWait = 2 * time.Second },
+		"no answer, a bound": {[]reply{broken, broken, broken, broken, broken, broken, word(Sold)}, func(c *Config) { c.MaxWait = 2 * time.Second },
 			[]time.Duration{100e6, 200e6, 400e6, 800e6, 1600e6, 2e9}},
-		"an answer between":        {[]said{broken, broken, word(Unknown), broken, word(Sold)}, nil, []time.Duration{100e6, 200e6, 1e9, 100e6}},
-		"a proxy":                  {[]said{{502, "<html>", ""}, {429, "<html>", "3"}, word(Sold)}, nil, []time.Duration{1e9, 3e9}},
-		"a word of a later server": {[]said{{503, `{"outcome":"asleep"}`, "3"}, word(Sold)}, nil, []time.Duration{3e9}},
+		"an answer between":        {[]reply{broken, broken, word(Unknown), broken, word(Sold)}, nil, []time.Duration{100e6, 200e6, 1e9, 100e6}},
+		"a proxy":                  {[]reply{{502, "<html>", ""}, {429, "<html>", "3"}, word(Sold)}, nil, []time.Duration{1e9, 3e9}},
+		"a word of a later server": {[]reply{{503, `{"outcome":"asleep"}`, "3"}, word(Sold)}, nil, []time.Duration{3e9}},
 	} {
 		b := buys(t, 99, c.change, sells(t, c.answers...).url)
 		if a, err := b.Claim(t.Context(), forAnn); err != nil || a.Outcome != Sold || !slices.Equal(b.waits, c.want) {
@@ -235,7 +235,7 @@ func TestClientWaits(t *testing.T) {
 	}
 }
 
-// Where one server does not decide, each of the others is asked before the client
+// Where one server does not decide, each of the others is tried before the client
 // waits. The next claim goes to the one that decided.
 func TestClientAsksSeveralServers(t *testing.T) {
 	gone := httptest.NewServer(nil)
@@ -263,9 +263,9 @@ func TestClientAsksSeveralServers(t *testing.T) {
 		t.Errorf("the keys %q and %q", one.keys, two.keys)
 	}
 
-	// A server may say for ever that it does not know, while another one does. The
+	// A server may answer for ever that it does not know, while another one does. The
 	// longest wait of a round counts.
-	lost, other := sells(t, word(Unknown)), sells(t, said{429, word(Overloaded).body, "3"}, word(Standby), word(Sold))
+	lost, other := sells(t, word(Unknown)), sells(t, reply{429, word(Overloaded).body, "3"}, word(Standby), word(Sold))
 	b = buys(t, 9, nil, lost.url, other.url)
 	if a, err := b.Claim(t.Context(), forAnn); err != nil || a.Outcome != Sold || a.MayBeAccepted || lost.came() != 3 || other.came() != 3 {
 		t.Errorf("%v, %+v, %d and %d requests", err, a, lost.came(), other.came())
@@ -275,7 +275,7 @@ func TestClientAsksSeveralServers(t *testing.T) {
 	}
 }
 
-// deadlined is a context that ends as by its deadline, when the test says so.
+// deadlined is a context that ends as by its deadline, when the test ends it.
 type deadlined struct{ context.Context }
 
 func (d deadlined) Err() error {
@@ -289,12 +289,12 @@ func (d deadlined) Err() error {
 func TestClientEndsWithItsContext(t *testing.T) {
 	why := errors.New("enough")
 	for name, c := range map[string]struct {
-		answers []said
+		answers []reply
 		want    string
 		outcome Outcome
 	}{
-		"after an answer": {[]said{word(Standby)}, "enough", Standby},
-		"after none":      {[]said{broken}, "enough: Post", ""},
+		"after an answer": {[]reply{word(Standby)}, "enough", Standby},
+		"after none":      {[]reply{broken}, "enough: Post", ""},
 	} {
 		for _, ended := range []string{"deadline", "cancelled"} {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -319,10 +319,10 @@ func TestClientEndsWithItsContext(t *testing.T) {
 		}
 	}
 	// A server that does not answer in time.
-	asked, release := make(chan struct{}), make(chan struct{})
+	received, release := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		close(asked)
+		close(received)
 		<-release
 	}))
 	defer server.Close()
@@ -330,16 +330,16 @@ func TestClientEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, why)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
-	go func() { <-asked; stop(why) }()
+	go func() { <-received; stop(why) }()
 	a, err := buys(t, 99, nil, server.URL).Claim(ctx, forAnn)
 	if !errors.Is(err, why) || !a.MayBeAccepted || a.Outcome != "" {
 		t.Errorf("%v, %+v", err, a)
 	}
 }
 
-// What is no server of a sale is not asked again, and nothing follows a redirect.
+// What is no server of a sale gets no further request, and nothing follows a redirect.
 func TestClientKnowsStrangers(t *testing.T) {
-	for _, c := range []said{{404, "<html>", ""}, {201, "<html>", ""}, {200, `{"hello":"world"}`, ""}, {401, "", ""}, {307, "", ""}, {403, `{"detail":"no"}`, ""}} {
+	for _, c := range []reply{{404, "<html>", ""}, {201, "<html>", ""}, {200, `{"hello":"world"}`, ""}, {401, "", ""}, {307, "", ""}, {403, `{"detail":"no"}`, ""}} {
 		s := sells(t, c)
 		b := buys(t, 9, nil, s.url)
 		a, err := b.Claim(t.Context(), forAnn)
@@ -352,7 +352,7 @@ func TestClientKnowsStrangers(t *testing.T) {
 		"":                       " answers 401 Unauthorized",
 		`{"detail":"No token."}`: " answers 401 Unauthorized: No token.",
 	} {
-		if _, err := buys(t, 9, nil, sells(t, said{401, body, ""}).url).Claim(t.Context(), forAnn); err == nil || !strings.HasSuffix(err.Error(), want) {
+		if _, err := buys(t, 9, nil, sells(t, reply{401, body, ""}).url).Claim(t.Context(), forAnn); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("401 with %q: %v, want %q", body, err, want)
 		}
 	}
@@ -369,37 +369,37 @@ func TestClientKnowsStrangers(t *testing.T) {
 	}
 }
 
-// Looks go to the servers in turn, and each kind of answer is told apart.
+// Queries go to the servers in turn, and each kind of answer is distinguished.
 func TestClientLooks(t *testing.T) {
 	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	sale, _ := json.Marshal(Sale{SaleSummary: SaleSummary{Sale: "movie", Phase: "open", OpensAt: noon}, Known: Known{Nodes: []Node{{Name: "a:1", Since: noon}}}})
 	user, _ := json.Marshal(User{Sale: "movie", User: "a/b", Claims: []Claim{{ID: "1-2-3", Units: []int64{7}}}})
 	standby := sells(t, word(Standby))
 
-	s := sells(t, said{200, string(sale), ""})
+	s := sells(t, reply{200, string(sale), ""})
 	if got, err := buys(t, 1, nil, standby.url, s.url).Status(t.Context()); err != nil || got.Phase != "open" || !got.OpensAt.Equal(noon) || got.Nodes[0].Name != "a:1" {
 		t.Errorf("%v, %+v", err, got)
 	}
 	if want := "GET /v1/sales/movie  "; s.bodies[0] != want {
-		t.Errorf("asked for %q, want %q", s.bodies[0], want)
+		t.Errorf("requested %q, want %q", s.bodies[0], want)
 	}
-	s = sells(t, said{200, string(user), ""})
+	s = sells(t, reply{200, string(user), ""})
 	if got, err := buys(t, 1, nil, s.url).User(t.Context(), "a/b", Page{}); err != nil || got.Claims[0].ID != "1-2-3" {
 		t.Errorf("%v, %+v", err, got)
 	}
 	if want := "GET /v1/sales/movie/users/a%2Fb  "; s.bodies[0] != want {
-		t.Errorf("asked for %q, want %q", s.bodies[0], want)
+		t.Errorf("requested %q, want %q", s.bodies[0], want)
 	}
 	if got, err := buys(t, 1, nil, s.url).User(t.Context(), "c", Page{}); err == nil {
 		t.Errorf("another user: %+v", got)
 	}
 	claim, _ := json.Marshal(Claim{Outcome: Sold, ID: "1-2-3", Sale: "movie", Units: []int64{7}, Books: Books{Payment: "p1", RefundDue: []string{"p2"}}})
-	s = sells(t, said{200, string(claim), ""})
+	s = sells(t, reply{200, string(claim), ""})
 	if got, err := buys(t, 1, nil, standby.url, s.url).LookUp(t.Context(), "1-2-3", Page{}); err != nil || got.Payment != "p1" || !slices.Equal(got.RefundDue, []string{"p2"}) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	if want := "GET /v1/sales/movie/claims/1-2-3  "; s.bodies[0] != want {
-		t.Errorf("asked for %q, want %q", s.bodies[0], want)
+		t.Errorf("requested %q, want %q", s.bodies[0], want)
 	}
 	if got, err := buys(t, 1, nil, s.url).LookUp(t.Context(), "1-2-4", Page{}); err == nil {
 		t.Errorf("another claim: %+v", got)
@@ -409,8 +409,8 @@ func TestClientLooks(t *testing.T) {
 	if !errors.As(err, &problem) || problem.Outcome != Standby || err.Error() != "standby: because" {
 		t.Errorf("a standby: %v", err)
 	}
-	// What one server has said is not lost behind another that says less.
-	for _, order := range [][]said{
+	// The answer of one server is not lost behind another that has less.
+	for _, order := range [][]reply{
 		{word(NoSuchClaim), broken}, {broken, word(NoSuchClaim)}, {word(NoSuchClaim), word(Standby), word(NoSuchSale)},
 		{word(NoSuchSale), broken}, {word(Standby), word(NoSuchSale)}, {word(NoSuchSale), {401, "", ""}},
 	} {
@@ -425,7 +425,7 @@ func TestClientLooks(t *testing.T) {
 			t.Errorf("%v: %v", order, err)
 		}
 	}
-	for _, c := range []said{{200, `{"sale":"other"}`, ""}, {200, "hello", ""}, {302, "{}", ""}, {401, "", ""}} {
+	for _, c := range []reply{{200, `{"sale":"other"}`, ""}, {200, "hello", ""}, {302, "{}", ""}, {401, "", ""}} {
 		_, err := buys(t, 1, nil, sells(t, c).url).Status(t.Context())
 		if !errors.As(err, new(*UnexpectedError)) {
 			t.Errorf("%+v: %v", c, err)
@@ -434,14 +434,14 @@ func TestClientLooks(t *testing.T) {
 
 	for status, ready := range map[int]bool{200: true, 503: false} {
 		body := fmt.Sprintf(`{"ready":%v,"sales":[{"sale":"movie","ready":%v}]}`, ready, ready)
-		s := sells(t, said{status, body, ""})
+		s := sells(t, reply{status, body, ""})
 		got, err := buys(t, 1, nil, s.url).Ready(t.Context())
 		if err != nil || got.Ready != ready || len(got.Sales) != 1 || s.bodies[0] != "GET /readyz  " {
 			t.Errorf("%v, %+v after %q", err, got, s.bodies)
 		}
 	}
 	for status, alive := range map[int]bool{200: true, 404: false} {
-		s := sells(t, said{status, "{}", ""})
+		s := sells(t, reply{status, "{}", ""})
 		b := buys(t, 1, nil, s.url)
 		if err := b.Alive(t.Context()); (err == nil) != alive || s.bodies[0] != "GET /healthz  " {
 			t.Errorf("status %d: %v after %q", status, err, s.bodies)

@@ -46,13 +46,13 @@ func (o object) follow(document object) object {
 	return o
 }
 
-// outcomesOf are the outcomes that a schema permits; nil: it says nothing of them.
+// outcomesOf are the outcomes that a schema permits; nil: it has none.
 func outcomesOf(document, schema object) (all []Outcome) {
 	schema = schema.follow(document)
 	for _, word := range asSlice(schema.at("properties", "outcome").follow(document)["enum"]) {
 		all = append(all, Outcome(word.(string)))
 	}
-	for _, part := range asSlice(schema["allOf"]) { // the last one says most
+	for _, part := range asSlice(schema["allOf"]) { // the last one has most
 		if more := outcomesOf(document, part.(object)); more != nil {
 			all = more
 		}
@@ -96,7 +96,7 @@ func TestOpenAPIHasTheOutcomes(t *testing.T) {
 	if got := fmt.Sprint(document.at("components", "schemas", "Outcome")["enum"]); got != fmt.Sprint(words) {
 		t.Errorf("the schema Outcome has %s\nwant %s", got, words)
 	}
-	// An answer of 200 tells of a claim as it is, and what HTTP has a status for has that.
+	// An answer of 200 has a claim as it is, and what HTTP has a status for has that.
 	// A payment service sends a message again that is answered with 503.
 	others := []string{
 		"200 sold", "200 held", "200 entered", "200 not_drawn", "200 expired", "200 cancelled", "200 refunded", "200 not_held", "200 ignored",
@@ -157,7 +157,7 @@ func TestOpenAPIHasTheTypes(t *testing.T) {
 	for name, of := range types {
 		compare(t, document, name, reflect.TypeOf(of), held)
 	}
-	// Where a server does not say what a body has to have, or a field has a request's own sort
+	// Where a server does not define the required fields of a body, or a field has a request's own sort
 	// of settlement.
 	settlement := map[string]bool{}
 	for _, name := range []string{"ConfirmRequest", "CancelRequest", "RefundRequest"} {
@@ -226,7 +226,7 @@ func compare(t *testing.T, document object, name string, of reflect.Type, held m
 			t.Errorf("%s: %s has the field %s, and the document has not", name, of, property)
 			continue
 		}
-		// What a request may leave out its Go client always says.
+		// What a request may leave out its Go client always sends.
 		if must := slices.Contains(required, any(property)); must != f.required && !strings.HasSuffix(name, "Request") {
 			t.Errorf("%s: %s is required in the document: %v, and in %s: %v", name, property, must, of, f.required)
 		}
@@ -356,7 +356,7 @@ func TestOpenAPIHasTheLimits(t *testing.T) {
 	}
 }
 
-// Every operation has a name of its own, and says what is done about a method that it has not.
+// Every operation has a name of its own, and defines the answer to a method that it has not.
 func TestOpenAPIOperations(t *testing.T) {
 	document := theDocument(t)
 	names := map[string]bool{}

@@ -74,11 +74,11 @@ func TestRowsMakeSense(t *testing.T) {
 		case joined.MatchString(row.Detail):
 			t.Errorf("%q lacks a blank between two sentences: %q", row.Outcome, row.Detail)
 		case (row.Retry == Again) != asksBack || (row.Retry == Again) != (row.Exit == ExitTimeout):
-			t.Errorf("%q is to be asked %v, with status %d and exit code %d", row.Outcome, row.Retry, row.Status, row.Exit)
+			t.Errorf("%q is to be retried %v, with status %d and exit code %d", row.Outcome, row.Retry, row.Status, row.Exit)
 		case row.Retry != Final && row.RetryAfter == 0:
-			t.Errorf("%q is to be asked %v, at once", row.Outcome, row.Retry)
+			t.Errorf("%q is to be retried %v, at once", row.Outcome, row.Retry)
 		case row.Decides && row.Retry == Again:
-			t.Errorf("%q decides, and is to be asked %v", row.Outcome, row.Retry)
+			t.Errorf("%q decides, and is to be retried %v", row.Outcome, row.Retry)
 		}
 	}
 	lost := Outcome("lost_in_space").Row()
@@ -89,7 +89,7 @@ func TestRowsMakeSense(t *testing.T) {
 
 var inQuotes = regexp.MustCompile("`([a-z_]+)`")
 
-// The table for readers says of each outcome what the table here says. It stands in
+// The table for readers has the same of each outcome as the table here. It stands in
 // one of the documents, under a head that begins with "| outcome | status |".
 func TestDocumentsHaveTheTable(t *testing.T) {
 	var lines []string
@@ -107,35 +107,35 @@ func TestDocumentsHaveTheTable(t *testing.T) {
 			lines = append(lines, strings.Split(table, "\n")[2:]...)
 		}
 	}
-	told := map[Outcome]int{}
+	rows := map[Outcome]int{}
 	for _, line := range lines {
 		cells := strings.Split(line, "|")
 		for _, word := range inQuotes.FindAllStringSubmatch(cells[1], -1) {
 			row := Outcome(word[1]).Row()
-			told[row.Outcome]++
+			rows[row.Outcome]++
 			if !strings.Contains(cells[2], fmt.Sprint(row.Status)) || strings.TrimSpace(cells[3]) != fmt.Sprint(row.Exit) {
-				t.Errorf("the documents say %q, and the status is %d, the exit code %d", line, row.Status, row.Exit)
+				t.Errorf("the documents have %q, and the status is %d, the exit code %d", line, row.Status, row.Exit)
 			}
 			if strings.TrimSpace(cells[4]) != row.Retry.String() {
-				t.Errorf("the documents say %q, and the same request is to be asked %v", line, row.Retry)
+				t.Errorf("the documents have %q, and the same request is to be retried %v", line, row.Retry)
 			}
 		}
 	}
 	for _, row := range Outcomes() {
-		if told[row.Outcome] != 1 {
-			t.Errorf("the documents' table has %q %d times", row.Outcome, told[row.Outcome])
+		if rows[row.Outcome] != 1 {
+			t.Errorf("the documents' table has %q %d times", row.Outcome, rows[row.Outcome])
 		}
-		delete(told, row.Outcome)
+		delete(rows, row.Outcome)
 	}
-	for word := range told {
+	for word := range rows {
 		t.Errorf("the documents' table has %q, which is no outcome", word)
 	}
 }
 
-// Whoever is to ask again is told when, and nobody else.
+// Only answers that invite a retry have its time.
 func TestRetryAfterOfOutcomes(t *testing.T) {
 	for _, row := range Outcomes() {
-		if says := row.RetryAfter > 0; says != (row.Retry != Final) {
+		if has := row.RetryAfter > 0; has != (row.Retry != Final) {
 			t.Errorf("%s is %v, and Retry-After %v", row.Outcome, row.Retry, row.RetryAfter)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Each way to settle a claim has an outcome of its own that says it is done.
+// Each way to settle a claim has an outcome of its own for its completion.
 func TestWaysToSettle(t *testing.T) {
 	var done []Outcome
 	for _, how := range []How{Confirm, Extend, Cancel, Refund} {
@@ -22,7 +22,7 @@ func TestWaysToSettle(t *testing.T) {
 	}
 }
 
-// What is wrong with a settlement is said with the name of the field.
+// What is wrong with a settlement is reported with the name of the field.
 func TestCheckSettlement(t *testing.T) {
 	long := strings.Repeat("x", MaxReason+1)
 	for name, c := range map[string]struct {
@@ -57,11 +57,11 @@ func TestCheckSettlement(t *testing.T) {
 }
 
 // settled is a claim that was settled, as servers tell it.
-func settled(o Outcome) said {
-	return said{status: 200, body: strings.Replace(word(Sold).body, "sold", string(o), 1)}
+func settled(o Outcome) reply {
+	return reply{status: 200, body: strings.Replace(word(Sold).body, "sold", string(o), 1)}
 }
 
-// A client settles as the table says: what is undecided is asked again, the same bytes
+// A client settles by the table: what is undecided is sent again, the same bytes
 // without a key, and all else is final.
 func TestClientSettlesAsTheTableSays(t *testing.T) {
 	paid := Settlement{Payment: "p-1"}
@@ -120,11 +120,11 @@ func TestClientChecksSettlements(t *testing.T) {
 	}
 }
 
-// A deadline and a refund that is due reach whoever asked.
+// A deadline and a refund that is due reach the caller.
 func TestClientTellsOfHolds(t *testing.T) {
 	until := time.Date(2026, 11, 11, 12, 10, 0, 0, time.UTC)
 	held := strings.Replace(settled(Held).body, "}", `,"heldUntil":"2026-11-11T12:10:00Z"}`, 1)
-	s := sells(t, said{status: 200, body: held}, said{status: 409, body: `{"outcome":"expired","refundDue":true}`})
+	s := sells(t, reply{status: 200, body: held}, reply{status: 409, body: `{"outcome":"expired","refundDue":true}`})
 	b := buys(t, 1, nil, s.url)
 	if a, err := b.Settle(t.Context(), "1-2-3", Extend, Settlement{}); err != nil || !a.Claim.HeldUntil.Equal(until) {
 		t.Errorf("%v, %+v", err, a)

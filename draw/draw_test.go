@@ -406,9 +406,9 @@ func TestVerify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := strings.Join(r.Problems, "\n")
-			if r.OK != (test.problem == "") || len(r.Problems) > 0 == r.OK || !strings.Contains(said, test.problem) {
-				t.Errorf("the report says ok: %v\n%s\nnot: %s", r.OK, said, test.problem)
+			output := strings.Join(r.Problems, "\n")
+			if r.OK != (test.problem == "") || len(r.Problems) > 0 == r.OK || !strings.Contains(output, test.problem) {
+				t.Errorf("the report is ok: %v\n%s\nnot: %s", r.OK, output, test.problem)
 			}
 			if test.python && !testing.Short() {
 				python(t, export, test.problem == "")
@@ -431,11 +431,11 @@ func python(t *testing.T, export []byte, ok bool, args ...string) string {
 	if err := os.WriteFile(file, export, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, err := exec.Command(python, append([]string{"testdata/verify.py", file}, args...)...).CombinedOutput()
-	if (err == nil) != ok || !ok && bytes.Contains(said, []byte("Traceback")) {
-		t.Errorf("the verifier in Python says: %v, %s", err, said)
+	output, err := exec.Command(python, append([]string{"testdata/verify.py", file}, args...)...).CombinedOutput()
+	if (err == nil) != ok || !ok && bytes.Contains(output, []byte("Traceback")) {
+		t.Errorf("the verifier in Python prints: %v, %s", err, output)
 	}
-	return string(said)
+	return string(output)
 }
 
 var update = flag.Bool("update", false, "write testdata/export.ndjson, which docs/draw.md verifies")
@@ -464,8 +464,8 @@ func TestVerifyTellsARank(t *testing.T) {
 			t.Errorf("%s has rank %d, claim %s, %s (%v), not %d, %s, %s", want.User, r.Rank, r.Claim, r.State, err, i+1, want.Claim, want.State)
 		}
 	}
-	if said := python(t, l.export(t), true, sorted[8].User); !strings.HasPrefix(said, "rank 9: entered\n") {
-		t.Errorf("the verifier in Python says %q", said)
+	if output := python(t, l.export(t), true, sorted[8].User); !strings.HasPrefix(output, "rank 9: entered\n") {
+		t.Errorf("the verifier in Python prints %q", output)
 	}
 	// In a list without users, whoever knows the request's key finds the entry.
 	user, key := sorted[3].User, sorted[3].Key
@@ -578,7 +578,7 @@ func TestVerifyWhatWasNoted(t *testing.T) {
 	}
 }
 
-// What is published is enough to verify the draw, and says nothing of anybody.
+// What is published is enough to verify the draw, and reveals nothing of anybody.
 func TestPublish(t *testing.T) {
 	private := []string{"pay-77", "operator-olga", "asked-by-phone", "attr5", "secret-code"}
 	beacon := drand

@@ -21,7 +21,7 @@ import (
 	"salectl/api"
 )
 
-// bought is one accepted claim as a buyer was told of it.
+// bought is one accepted claim as a buyer received it.
 type bought struct {
 	Status int     `json:"status"`
 	Claim  string  `json:"claim"`
@@ -34,9 +34,9 @@ type bought struct {
 	Currency string   `json:"currency,omitempty"`
 }
 
-// buyers is a program: a crowd that asks several servers for a unit each, and
-// asks again with the same key until it has an answer. It writes what it was told
-// it got, a line each, and prints how often it heard each outcome.
+// buyers is a program: a crowd that claims a unit each at several servers, and
+// repeats claims with the same key until it has an answer. It writes each received
+// claim, a line each, and prints the number of answers with each outcome.
 func buyers() {
 	urls := flag.String("urls", "", "where to claim, with commas between")
 	users := flag.Int("users", 1000, "how many, each with a key of its own")
@@ -89,7 +89,7 @@ func request(user string) api.Request {
 	return api.Request{User: user, Quantity: 1, Key: "key-of-" + user}
 }
 
-// buy asks until there is an answer that will not change, at any of the servers
+// buy repeats a claim until there is an answer that will not change, at any of the servers
 // first.
 func (c *crowd) buy(user string) {
 	servers := slices.Clone(c.urls)
@@ -144,10 +144,10 @@ func (c *crowd) write(file string) error {
 	return os.WriteFile(file, text.Bytes(), 0o600)
 }
 
-// compare holds an export against what buyers were told. Every claim that a
-// buyer was told of is in the export with the same units, and no unit was sold
+// compare compares an export with the claims of buyers. Every claim that a
+// buyer received is in the export with the same units, and no unit was sold
 // to two of them. It returns how many claims the export has.
-func compare(export string, told ...string) (int, error) {
+func compare(export string, received ...string) (int, error) {
 	exported := map[string]bought{}
 	err := eachLine(export, func(line []byte) error {
 		var c bought
@@ -170,7 +170,7 @@ func compare(export string, told ...string) (int, error) {
 			owner[u] = claim
 		}
 	}
-	for _, file := range told {
+	for _, file := range received {
 		err := eachLine(file, func(line []byte) error {
 			var b bought
 			if err := json.Unmarshal(line, &b); err != nil {
@@ -178,7 +178,7 @@ func compare(export string, told ...string) (int, error) {
 			}
 			c, found := exported[b.Claim]
 			if !found || c.User != b.User || !slices.Equal(c.Units, b.Units) || !slices.Equal(c.Amounts, b.Amounts) {
-				faults = append(faults, fmt.Errorf("%s was told of claim %s with units %v worth %q, and the export has %+v",
+				faults = append(faults, fmt.Errorf("%s received claim %s with units %v worth %q, and the export has %+v",
 					b.User, b.Claim, b.Units, b.Amounts, c))
 			}
 			return nil

@@ -39,9 +39,9 @@ type paidSale struct {
 	answers atomic.Int64  // that buyers have had
 	enough  chan struct{} // closed when nobody else is to come
 
-	// mu guards told, what each buyer was told.
-	mu   sync.Mutex
-	told []*toldBuyer
+	// mu guards history, the answers to each buyer.
+	mu      sync.Mutex
+	history []*buyer
 }
 
 // extendBy is by how much later an extended hold ends.
@@ -54,14 +54,14 @@ type paidServer struct {
 	log                *os.File
 }
 
-// toldBuyer is what one buyer was told of a claim: what was asked, in order, and the
+// buyer has the answers to one buyer about a claim: the requests, in order, and the
 // answers.
-type toldBuyer struct {
+type buyer struct {
 	claim api.Claim // as it was accepted
-	asked []toldStep
+	steps []step
 }
 
-type toldStep struct {
+type step struct {
 	how     api.How
 	payment string
 	answer  api.Answer
@@ -100,7 +100,7 @@ func (s *paidSale) explain() {
 	}
 }
 
-// client asks until somebody decides.
+// client repeats a request until it is decided.
 func (s *paidSale) client(servers []string) *api.Client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	s.Cleanup(transport.CloseIdleConnections)
@@ -111,7 +111,7 @@ func (s *paidSale) client(servers []string) *api.Client {
 	return c
 }
 
-// run runs a command that must end with 0, and returns what it says.
+// run runs a command that must end with 0, and returns its output.
 func (s *paidSale) run(args ...string) string {
 	s.Helper()
 	cmd := exec.Command("salectl", args...)
@@ -185,7 +185,7 @@ func (s *paidSale) midst(ctx context.Context, chance *rand.Rand) {
 
 // settled waits until no claim is held any more.
 func (s *paidSale) settled(ctx context.Context) {
-	var last api.Sale // as it was when a server told of it
+	var last api.Sale // as it was in the answer of a server
 	wait.UntilNil(s, "no held claim", func() error {
 		sale, err := s.buyers.Status(ctx)
 		if err == nil && sale.Held == 0 {
@@ -213,78 +213,78 @@ func (s *paidSale) come(ctx context.Context, all *sync.WaitGroup) {
 		a, err := s.buyers.Claim(ctx, api.Request{User: user, Key: "1", Quantity: 1})
 		s.answers.Add(1)
 		if err != nil || a.Outcome != api.Held {
-			// A claim may have been accepted, and its hold be over, before anybody said so.
+			// A claim may have been accepted, and its hold be over, before any answer.
 			if err != nil || a.Outcome != api.Expired {
-				s.Errorf("%s claims and is told %+v, %v", user, a, err)
+				s.Errorf("%s claims and gets %+v, %v", user, a, err)
 			}
 			continue
 		}
-		b := &toldBuyer{claim: a.Claim}
+		b := &buyer{claim: a.Claim}
 		s.mu.Lock()
-		s.told = append(s.told, b)
+		s.history = append(s.history, b)
 		s.mu.Unlock()
 		s.play(ctx, all, n, b)
 	}
 }
 
 // play is what a buyer does with a hold.
-func (s *paidSale) play(ctx context.Context, all *sync.WaitGroup, n int64, b *toldBuyer) {
+func (s *paidSale) play(ctx context.Context, all *sync.WaitGroup, n int64, b *buyer) {
 	first, second := fmt.Sprint("p-", n), fmt.Sprint("q-", n)
 	later := func(d time.Duration, how api.How, payment string) {
 		all.Go(func() {
 			if api.Sleep(ctx, d) == nil {
-				s.ask(ctx, b, how, payment)
+				s.settle(ctx, b, how, payment)
 			}
 		})
 	}
 	switch n % 10 {
 	case 0: // nobody pays
 	case 1:
-		s.ask(ctx, b, api.Cancel, "")
+		s.settle(ctx, b, api.Cancel, "")
 	case 2:
-		s.ask(ctx, b, api.Extend, "")
+		s.settle(ctx, b, api.Extend, "")
 		later(time.Until(b.claim.HeldUntil.Add(s.release)), api.Confirm, first)
 	case 3:
 		later(time.Until(b.claim.HeldUntil.Add(s.release)), api.Confirm, first)
 	case 4:
-		s.ask(ctx, b, api.Confirm, first)
-		s.ask(ctx, b, api.Confirm, second)
+		s.settle(ctx, b, api.Confirm, first)
+		s.settle(ctx, b, api.Confirm, second)
 	case 5:
-		s.ask(ctx, b, api.Confirm, first)
-		s.ask(ctx, b, api.Refund, "")
+		s.settle(ctx, b, api.Confirm, first)
+		s.settle(ctx, b, api.Refund, "")
 	case 6:
-		s.ask(ctx, b, api.Confirm, first)
-		s.ask(ctx, b, api.Confirm, first)
+		s.settle(ctx, b, api.Confirm, first)
+		s.settle(ctx, b, api.Confirm, first)
 	default:
-		s.ask(ctx, b, api.Confirm, first)
+		s.settle(ctx, b, api.Confirm, first)
 	}
 }
 
-// ask asks until it is decided.
-func (s *paidSale) ask(ctx context.Context, b *toldBuyer, how api.How, payment string) {
-	said, client := api.Settlement{Payment: payment}, s.buyers
+// settle repeats a settlement until it is decided.
+func (s *paidSale) settle(ctx context.Context, b *buyer, how api.How, payment string) {
+	settlement, client := api.Settlement{Payment: payment}, s.buyers
 	if how == api.Cancel || how == api.Refund {
-		said.Who, said.Reason = "test", "because"
+		settlement.Who, settlement.Reason = "test", "because"
 	}
 	if how == api.Refund {
 		client = s.staff
 	}
-	a, err := client.Settle(ctx, b.claim.ID, how, said)
+	a, err := client.Settle(ctx, b.claim.ID, how, settlement)
 	s.answers.Add(1)
 	if err != nil {
 		s.Errorf("%s of claim %s: %v", how, b.claim.ID, err)
 		return
 	}
-	b.asked = append(b.asked, toldStep{how, payment, a, time.Now()})
+	b.steps = append(b.steps, step{how, payment, a, time.Now()})
 }
 
-// accounted holds all that buyers were told against the ledger.
+// accounted compares all answers to buyers with the ledger.
 func (s *paidSale) accounted() {
 	s.run("audit")
 	s.run("export", "--out", "end.ndjson")
 	claims := s.exported()
 	count := map[string]int{}
-	for _, b := range s.told {
+	for _, b := range s.history {
 		c, there := claims[b.claim.ID]
 		delete(claims, b.claim.ID)
 		if !there || c.User != b.claim.User {
@@ -298,18 +298,18 @@ func (s *paidSale) accounted() {
 			s.Errorf("claim %s of %s is %s, and no answer reported it", id, c.User, c.State)
 		}
 	}
-	s.Logf("%d claims, told of: %v", len(s.told), count)
+	s.Logf("%d claims, answers: %v", len(s.history), count)
 	for _, what := range []string{"confirm sold", "confirm not_held", "cancel cancelled", "extend held", "refund refunded", "late"} {
 		if count[what] == 0 {
-			s.Errorf("no buyer was told %q: %v", what, count)
+			s.Errorf("no buyer got %q: %v", what, count)
 		}
 	}
 }
 
-// holds checks that all that a buyer was told of a claim holds.
-func (s *paidSale) holds(b *toldBuyer, c export.Claim, count map[string]int) {
-	until, state := b.claim.HeldUntil, "expired" // which all come to of which nobody was told anything else
-	for _, step := range b.asked {
+// holds checks that all answers to a buyer about a claim hold.
+func (s *paidSale) holds(b *buyer, c export.Claim, count map[string]int) {
+	until, state := b.claim.HeldUntil, "expired" // unless an answer has another state
+	for _, step := range b.steps {
 		a := step.answer
 		count[string(step.how)+" "+string(a.Outcome)]++
 		if a.Outcome == step.how.Done() {
@@ -317,7 +317,7 @@ func (s *paidSale) holds(b *toldBuyer, c export.Claim, count map[string]int) {
 		}
 		if step.how == api.Extend && a.Outcome == api.Expired && c.HeldUntil == exportTime(until.Add(extendBy)) {
 			// The hold was extended by an attempt whose answer the kill took along, and was
-			// over, too, before anybody answered the next. That is so if it was told late enough.
+			// over, too, before anybody answered the next. That is so if the answer was late enough.
 			until = until.Add(extendBy)
 			count["extended unheard"]++
 		}
@@ -332,7 +332,7 @@ func (s *paidSale) holds(b *toldBuyer, c export.Claim, count map[string]int) {
 		if step.how == api.Confirm {
 			bought, owed := c.Payment == step.payment, slices.Contains(c.RefundDue, step.payment)
 			if bought == owed || bought != (a.Outcome == api.Sold) || owed != a.Problem().RefundDue {
-				s.Errorf("payment %s of claim %s was told %s (owed back: %v), and the ledger says: bought by %q, owed back %q",
+				s.Errorf("payment %s of claim %s got %s (owed back: %v), and the ledger has: bought by %q, owed back %q",
 					step.payment, c.Claim, a.Outcome, a.Problem().RefundDue, c.Payment, c.RefundDue)
 			}
 			if step.ended.After(until.Add(s.release)) {
@@ -341,7 +341,7 @@ func (s *paidSale) holds(b *toldBuyer, c export.Claim, count map[string]int) {
 		}
 	}
 	if c.State != state || c.HeldUntil != exportTime(until) {
-		s.Errorf("claim %s was told to be %s, held until %v; the ledger has %+v; it was asked %+v", c.Claim, state, until, c, b.asked)
+		s.Errorf("claim %s was answered %s, held until %v; the ledger has %+v; its requests are %+v", c.Claim, state, until, c, b.steps)
 	}
 	at, err := time.Parse(time.RFC3339Nano, c.SettledAt)
 	if c.State == "expired" && (err != nil || at.Before(until.Add(s.release))) {

@@ -2,7 +2,7 @@ package examples
 
 import "github.com/rogpeppe/go-internal/testscript"
 
-// tables makes and fills the tables of the example, as its README says.
+// tables makes and fills the tables of the example, as in its README.
 var tables = built("./members-only-cluster/tables")
 
 // scriptMembers is "members": three Redis, an HBase and sale.yaml, the example whose users

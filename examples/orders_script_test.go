@@ -15,7 +15,7 @@ type follower struct {
 }
 
 // scriptOrders is "orders start SALE|kill|same N|stop": the program that keeps the orders of
-// sale.yaml is started, and killed or asked to end; with same the table has so many orders, and
+// sale.yaml is started, and killed or signalled to end; with same the table has so many orders, and
 // of each what an export has.
 func scriptOrders(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
@@ -27,7 +27,7 @@ func scriptOrders(ts *testscript.TestScript, neg bool, args []string) {
 	case args[0] == "start" && len(args) == 2:
 		if f.shop == nil {
 			f.shop = shopIn(s.t, args[1], ts.MkAbs("."))
-			ts.Defer(func() { ts.Logf("the orders said:\n%s", f.shop.said()) })
+			ts.Defer(func() { ts.Logf("the orders wrote:\n%s", f.shop.output()) })
 		}
 		f.process = f.shop.consumer()
 		process := f.process

@@ -42,7 +42,7 @@ type shop struct {
 	name string
 	dir  string // where its sale.yaml is
 	db   *services.Postgres
-	told *os.File // what the consumers say
+	log  *os.File // output of the consumers
 	sale *executor.Executor
 }
 
@@ -53,12 +53,12 @@ func shopIn(t *testing.T, name, dir string) *shop {
 	var err error
 	s.db, err = database()
 	services.Require(t, err)
-	if s.asks("SELECT to_regclass('feed_position') IS NOT NULL", "t") { // of an earlier run in this process
+	if s.answers("SELECT to_regclass('feed_position') IS NOT NULL", "t") { // of an earlier run in this process
 		s.deleteOrders()
 	}
-	s.told, err = os.OpenFile(filepath.Join(dir, "told"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	s.log, err = os.OpenFile(filepath.Join(dir, "told"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	s.check(err)
-	t.Cleanup(func() { s.told.Close() })
+	t.Cleanup(func() { s.log.Close() })
 	return s
 }
 
@@ -116,7 +116,7 @@ func (s *shop) eventually(what string, done func() bool) {
 	s.t.Helper()
 	wait.UntilNil(s.t, what, func() error {
 		if !done() {
-			return fmt.Errorf("the consumers said:\n%s", s.said())
+			return fmt.Errorf("the consumers wrote:\n%s", s.output())
 		}
 		return nil
 	})
@@ -126,16 +126,16 @@ func (s *shop) salectl(args ...string) []byte {
 	s.t.Helper()
 	c := exec.Command("salectl", args...)
 	c.Dir = s.dir
-	var said bytes.Buffer
-	c.Stderr = &said
+	var output bytes.Buffer
+	c.Stderr = &output
 	out, err := c.Output()
 	if err != nil {
-		s.t.Fatalf("salectl %v: %v\n%s", args, err, &said)
+		s.t.Fatalf("salectl %v: %v\n%s", args, err, &output)
 	}
 	return out
 }
 
-// query asks the database, in which {sale} stands for the condition on runs of this sale.
+// query queries the database, in which {sale} stands for the condition on runs of this sale.
 func (s *shop) query(sql string) string {
 	s.t.Helper()
 	rows, err := s.db.Query(context.Background(), strings.ReplaceAll(sql, "{sale}", "run LIKE '/v1/sales/"+s.name+"/%'"))
@@ -143,8 +143,8 @@ func (s *shop) query(sql string) string {
 	return strings.TrimSpace(rows)
 }
 
-// asks reports whether the database answers so. It may have no tables yet, or be down.
-func (s *shop) asks(sql, want string) bool {
+// answers reports whether the database answers so. It may have no tables yet, or be down.
+func (s *shop) answers(sql, want string) bool {
 	rows, err := s.db.Query(context.Background(), strings.ReplaceAll(sql, "{sale}", "run LIKE '/v1/sales/"+s.name+"/%'"))
 	return err == nil && strings.TrimSpace(rows) == want
 }
@@ -162,7 +162,7 @@ func (s *shop) consumer() *exec.Cmd {
 	s.check(err)
 	c := exec.Command(path, "-sale", s.name, "-f", s.file())
 	c.Env = append(os.Environ(), "DATABASE_URL="+s.db.URL())
-	c.Stderr = s.told
+	c.Stderr = s.log
 	s.check(c.Start())
 	s.t.Cleanup(func() { kill(c) })
 	return c
@@ -174,8 +174,8 @@ func kill(c *exec.Cmd) {
 	_ = c.Wait()
 }
 
-func (s *shop) said() string {
-	text, err := os.ReadFile(s.told.Name())
+func (s *shop) output() string {
+	text, err := os.ReadFile(s.log.Name())
 	s.check(err)
 	return string(text)
 }
@@ -197,7 +197,7 @@ func (s *shop) claim(user string, want api.Outcome) executor.ClaimID {
 	return a.Claim.ID
 }
 
-// undecided is an error if whoever is told so may ask again.
+// undecided is an error if the caller may try again.
 func undecided(o api.Outcome) error {
 	if row := o.Row(); row.Retry != api.Final && row.Status >= 300 {
 		return fmt.Errorf("the outcome is %s", o)
@@ -205,7 +205,7 @@ func undecided(o api.Outcome) error {
 	return nil
 }
 
-// settle says what becomes of a claim.
+// settle returns what becomes of a claim.
 func (s *shop) settle(claim executor.ClaimID, how api.How, payment string) {
 	s.t.Helper()
 	s.settleAs(claim, how, api.Settlement{Payment: payment})
@@ -353,13 +353,13 @@ func (s *shop) end() string {
 	return resolved.Data.Position
 }
 
-// same waits until a consumer has written all that the ledger says, and holds the table against
+// same waits until a consumer has written all of the ledger, and compares the table with
 // the export: it has so many claims, and the same of each.
 func (s *shop) same(claims int) {
 	s.t.Helper()
 	end := s.end()
 	s.eventually("the end of the feed", func() bool {
-		return s.asks("SELECT position FROM feed_position WHERE sale = '"+s.name+"'", end)
+		return s.answers("SELECT position FROM feed_position WHERE sale = '"+s.name+"'", end)
 	})
 	table, export := s.table(), s.exported()
 	if len(table) != claims || len(export) != claims {
@@ -389,7 +389,7 @@ func (s *shop) begun() {
 	s.t.Helper()
 	c := s.consumer()
 	s.eventually("a position", func() bool {
-		return s.asks("SELECT count(*) FROM feed_position WHERE position <> '' AND sale = '"+s.name+"'", "1")
+		return s.answers("SELECT count(*) FROM feed_position WHERE position <> '' AND sale = '"+s.name+"'", "1")
 	})
 	kill(c)
 }

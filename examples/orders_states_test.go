@@ -30,7 +30,7 @@ spec:
 	for _, user := range []string{"expired", "own", "other", "owed"} {
 		late[user] = s.buy(user)
 	}
-	s.eventually("all holds to expire", func() bool { return s.asks("SELECT count(*) FROM orders WHERE {sale} AND state = 'expired'", "4") })
+	s.eventually("all holds to expire", func() bool { return s.answers("SELECT count(*) FROM orders WHERE {sale} AND state = 'expired'", "4") })
 	s.apply(strings.Replace(text, "1s", "1h", 1)) // of later claims
 
 	// One that is paid late gets its unit, and one whose unit others have gets another.
@@ -88,7 +88,7 @@ spec:
 func (s *shop) written(id executor.ClaimID) {
 	s.t.Helper()
 	s.eventually("the claim "+id.String(), func() bool {
-		return s.asks("SELECT count(*) FROM orders WHERE {sale} AND claim = '"+id.String()+"'", "1")
+		return s.answers("SELECT count(*) FROM orders WHERE {sale} AND claim = '"+id.String()+"'", "1")
 	})
 }
 
@@ -160,7 +160,7 @@ func ordersInAnOlderTable(t *testing.T) {
 	s.claim("after", api.Sold)
 	c = s.consumer()
 	s.eventually("the claim of after", func() bool {
-		return s.asks("SELECT user_id, currency FROM orders WHERE {sale} ORDER BY user_id", "after|CNY\nbefore|")
+		return s.answers("SELECT user_id, currency FROM orders WHERE {sale} ORDER BY user_id", "after|CNY\nbefore|")
 	})
 	kill(c)
 	s.deleteOrders()
@@ -203,7 +203,7 @@ spec:
 	won := func(before string) []string { // two, when the table has what became of those before
 		s.t.Helper()
 		s.eventually("two to win", func() bool {
-			return s.asks("SELECT count(*) FILTER (WHERE state = 'held'), string_agg(state, ',' ORDER BY state) FILTER (WHERE state IN ('cancelled', 'refunded')) FROM orders WHERE {sale}", "2|"+before)
+			return s.answers("SELECT count(*) FILTER (WHERE state = 'held'), string_agg(state, ',' ORDER BY state) FILTER (WHERE state IN ('cancelled', 'refunded')) FROM orders WHERE {sale}", "2|"+before)
 		})
 		return strings.Fields(s.query("SELECT claim FROM orders WHERE {sale} AND state = 'held' ORDER BY claim"))
 	}

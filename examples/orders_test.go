@@ -93,7 +93,7 @@ func ordersKilled(t *testing.T) {
 	}
 	s.check(last.Process.Signal(syscall.SIGTERM))
 	if err := last.Wait(); err != nil {
-		t.Errorf("asked to end, the consumer ended with %v:\n%s", err, s.said())
+		t.Errorf("signalled to end, the consumer ended with %v:\n%s", err, s.output())
 	}
 }
 
@@ -110,14 +110,14 @@ func ordersInOneTransaction(t *testing.T) {
 	} {
 		for _, when := range []string{"IMMEDIATE", "DEFERRED"} {
 			spring := s.trap(table, when, code)
-			if err := s.consumer().Wait(); err == nil || !strings.Contains(s.said(), "the disk is full") {
-				t.Errorf("%s, %s: the consumer ended with %v:\n%s", table, when, err, s.said())
+			if err := s.consumer().Wait(); err == nil || !strings.Contains(s.output(), "the disk is full") {
+				t.Errorf("%s, %s: the consumer ended with %v:\n%s", table, when, err, s.output())
 			}
 			if got := s.query("SELECT count(*) FROM orders WHERE {sale}"); got != "0" {
 				t.Errorf("nobody can write %s (%s), and there are %s orders", table, when, got)
 			}
 			spring()
-			s.check(s.told.Truncate(0))
+			s.check(s.log.Truncate(0))
 		}
 	}
 	s.consumer()
@@ -134,10 +134,14 @@ func ordersCommitUnderWay(t *testing.T) {
 	holder := "SELECT pg_advisory_lock(42), pg_sleep(600)"
 	held := make(chan error, 1)
 	go func() { _, err := s.db.Query(context.Background(), holder); held <- err }()
-	s.eventually("the lock to be held", func() bool { return s.asks("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'", "1") })
+	s.eventually("the lock to be held", func() bool {
+		return s.answers("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'", "1")
+	})
 	waiting := func(n string) {
 		s.t.Helper()
-		s.eventually(n+" to wait", func() bool { return s.asks("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'", n) })
+		s.eventually(n+" to wait", func() bool {
+			return s.answers("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'", n)
+		})
 	}
 	first := s.consumer()
 	waiting("1")
@@ -152,7 +156,7 @@ func ordersCommitUnderWay(t *testing.T) {
 	s.same(10)
 	s.check(second.Process.Signal(syscall.SIGTERM))
 	if err := second.Wait(); err != nil {
-		t.Errorf("the second consumer ended with %v:\n%s", err, s.said())
+		t.Errorf("the second consumer ended with %v:\n%s", err, s.output())
 	}
 }
 
@@ -172,29 +176,29 @@ func ordersOfTwoConsumers(t *testing.T) {
 		s.settle(s.buy(fmt.Sprint("user-", users)), api.Confirm, "pay") // the sale cannot end with open holds
 		return len(ended) > 0
 	})
-	if err := <-ended; err == nil || !strings.Contains(s.said(), "another consumer writes the orders of two-consumers") {
-		t.Errorf("it ended with %v:\n%s", err, s.said())
+	if err := <-ended; err == nil || !strings.Contains(s.output(), "another consumer writes the orders of two-consumers") {
+		t.Errorf("it ended with %v:\n%s", err, s.output())
 	}
 	all := fmt.Sprint(users)
 	s.same(users)
 
 	s.salectl("destroy", "--yes")
 	if err := <-ended; err != nil {
-		t.Errorf("at the end of the sale it ended with %v:\n%s", err, s.said())
+		t.Errorf("at the end of the sale it ended with %v:\n%s", err, s.output())
 	}
-	s.check(s.told.Truncate(0))
+	s.check(s.log.Truncate(0))
 	const begin = "DELETE FROM feed_position WHERE sale = 'two-consumers'"
-	if err := s.consumer().Wait(); err != nil || !strings.Contains(s.said(), "the table has all of it") || !strings.Contains(s.said(), begin) {
-		t.Errorf("after the end of the sale it ended with %v:\n%s", err, s.said())
+	if err := s.consumer().Wait(); err != nil || !strings.Contains(s.output(), "the table has all of it") || !strings.Contains(s.output(), begin) {
+		t.Errorf("after the end of the sale it ended with %v:\n%s", err, s.output())
 	}
 
-	s.check(s.told.Truncate(0))
+	s.check(s.log.Truncate(0))
 	text, err := os.ReadFile(s.file())
 	s.check(err)
 	s.check(os.WriteFile(s.file(), bytes.Replace(text, []byte("dir: .salectl"), []byte("dir: another"), 1), 0o600))
 	s.salectl("apply", "--yes")
-	if err := s.consumer().Wait(); err == nil || !strings.Contains(s.said(), "the position is not of this sale's ledger") || !strings.Contains(s.said(), begin) {
-		t.Errorf("in another ledger it ended with %v:\n%s", err, s.said())
+	if err := s.consumer().Wait(); err == nil || !strings.Contains(s.output(), "the position is not of this sale's ledger") || !strings.Contains(s.output(), begin) {
+		t.Errorf("in another ledger it ended with %v:\n%s", err, s.output())
 	}
 	s.query(begin)
 	s.begun()

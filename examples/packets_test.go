@@ -46,30 +46,30 @@ func scriptFlush(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptHas is "has SALE TOLD": each of the buyers has what they were told of, and
-// nothing else, as the server says at SALE/users/USER.
+// scriptHas is "has SALE CLAIMS": each of the buyers has what they received, and
+// nothing else, as the server answers at SALE/users/USER.
 func scriptHas(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: has SALE TOLD")
+		ts.Fatalf("usage: has SALE CLAIMS")
 	}
 	urls, sale := salesAt(args[0])
 	client, err := api.NewClient(api.Config{Servers: urls, Sale: sale})
 	ts.Check(err)
 	ts.Check(eachLine(ts.MkAbs(args[1]), func(line []byte) error {
-		var told bought
-		if err := json.Unmarshal(line, &told); err != nil {
+		var received bought
+		if err := json.Unmarshal(line, &received); err != nil {
 			return err
 		}
 		var has api.User
 		if err := wait.Poll(wait.Limit, func() (err error) { // its shard may have no owner yet
-			has, err = client.User(context.Background(), told.User, api.Page{})
+			has, err = client.User(context.Background(), received.User, api.Page{})
 			return err
 		}); err != nil {
 			return err
 		}
-		if len(has.Claims) != 1 || has.Claims[0].ID != told.Claim || !slices.Equal(has.Claims[0].Units, told.Units) ||
-			len(told.Amounts) != 1 || !slices.Equal(has.Claims[0].Amounts, told.Amounts) || has.Claims[0].Currency != told.Currency {
-			return fmt.Errorf("%s was told of %+v, and has %+v", told.User, told, has.Claims)
+		if len(has.Claims) != 1 || has.Claims[0].ID != received.Claim || !slices.Equal(has.Claims[0].Units, received.Units) ||
+			len(received.Amounts) != 1 || !slices.Equal(has.Claims[0].Amounts, received.Amounts) || has.Claims[0].Currency != received.Currency {
+			return fmt.Errorf("%s received %+v, and has %+v", received.User, received, has.Claims)
 		}
 		return nil
 	}))

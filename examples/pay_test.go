@@ -20,8 +20,8 @@ var payServer = built("./hold-and-pay/pay")
 // theTerms are what scripts have shorter than the example.
 var theTerms = []change{{"holdFor: 20s", "holdFor: 4s"}, {"grace: 5s", "grace: 2s"}, {"interval: 2s", "interval: 100ms"}}
 
-// scriptPayments is "payments one|cluster LISTEN|-": the payment service, which tells the
-// process that serves at LISTEN, or nobody, and sale.yaml, the example that asks the service.
+// scriptPayments is "payments one|cluster LISTEN|-": the payment service, which notifies the
+// process that serves at LISTEN, or nobody, and sale.yaml, the example that queries the service.
 func scriptPayments(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: payments one|cluster LISTEN|-")
@@ -73,7 +73,7 @@ func scriptPay(way string) func(*testscript.TestScript, bool, []string) {
 }
 
 // scriptClaimed is "claimed SALES USER STATE": waits until the user's one claim is in that
-// state, as the server says, and sets CLAIM to its name.
+// state, as the server answers, and sets CLAIM to its name.
 func scriptClaimed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: claimed SALE USER STATE")

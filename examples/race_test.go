@@ -32,12 +32,12 @@ type luck struct {
 	t     *testing.T
 	sale  spec.Sale
 	store *backends.Store
-	told  []atomic.Int64 // by unit: the user who was told of it, from 1; 0: nobody
-	money atomic.Int64   // that users were told of, in minor units
+	users []atomic.Int64 // by unit: the user who received it, from 1; 0: nobody
+	money atomic.Int64   // that users received, in minor units
 	count [3]atomic.Int64
 }
 
-// What a user hears at last.
+// The final answer to a user.
 const (
 	gotOne = iota
 	hadOne
@@ -52,7 +52,7 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 	})
 	services.Require(t, err)
 	t.Cleanup(node.Stop)
-	l := &luck{t: t, told: make([]atomic.Int64, packets+1), sale: spec.Sale{
+	l := &luck{t: t, users: make([]atomic.Int64, packets+1), sale: spec.Sale{
 		Name: "luck", Run: 1, Stock: packets, LockCount: 8, PerUserLimit: 1, LockTTL: spec.Duration(10 * time.Second),
 		Engine: spec.EngineRedis, Ack: ack, Backlog: spec.DefaultBacklog,
 		RedPacket: &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 77 * packets, Min: 1, Split: spec.SplitRandom},
@@ -86,8 +86,8 @@ func (l *luck) planning() apply.Config {
 	}
 }
 
-// race lets users in, 2,000 at a time, each of whom asks until there is an answer
-// that will not change. Every tenth asks once more, with another key. It ends
+// race lets users in, 2,000 at a time, each of whom repeats a claim until there is an answer
+// that will not change. Every tenth claims once more, with another key. It ends
 // when the ledger has all that was given.
 func (l *luck) race(users int64) {
 	l.t.Helper()
@@ -134,14 +134,14 @@ func (l *luck) grab(e *executor.Executor, user int64, key string) {
 	switch a.Outcome {
 	case api.Sold:
 		unit := a.Claim.Units[0]
-		if !l.told[unit].CompareAndSwap(0, user) {
-			l.t.Errorf("packet %d was given to the users %d and %d", unit, l.told[unit].Load(), user)
+		if !l.users[unit].CompareAndSwap(0, user) {
+			l.t.Errorf("packet %d was given to the users %d and %d", unit, l.users[unit].Load(), user)
 		}
 		l.money.Add(a.Claim.Packets.Amount(unit))
 		l.count[gotOne].Add(1)
 	case api.LimitReached:
-		if len(a.Claims) != 1 || l.told[a.Claims[0].Units[0]].Load() != user {
-			l.t.Errorf("user %d is told of the claims %+v", user, a.Claims)
+		if len(a.Claims) != 1 || l.users[a.Claims[0].Units[0]].Load() != user {
+			l.t.Errorf("user %d receives the claims %+v", user, a.Claims)
 		}
 		l.count[hadOne].Add(1)
 	case api.SoldOut:
@@ -151,7 +151,7 @@ func (l *luck) grab(e *executor.Executor, user int64, key string) {
 	}
 }
 
-// accounted holds what users were told against the ledger: every one of them has
+// accounted compares the answers to users with the ledger: every one of them has
 // that packet there, and nobody else has any.
 func (l *luck) accounted() {
 	l.t.Helper()
@@ -162,7 +162,7 @@ func (l *luck) accounted() {
 	got := l.count[gotOne].Load()
 	if p := audit.Packets; !audit.OK || audit.Sold != got || audit.Users != got || p == nil ||
 		p.Taken != got || p.Granted != l.sale.RedPacket.Format(l.money.Load()) {
-		l.t.Errorf("users were told of %d packets of %s; the audit says %+v, %+v", got, l.sale.RedPacket.Format(l.money.Load()), audit, audit.Packets)
+		l.t.Errorf("users received %d packets of %s; the audit has %+v, %+v", got, l.sale.RedPacket.Format(l.money.Load()), audit, audit.Packets)
 	}
 	sale := ledger.NewSale(spec.SaleLog(l.sale.Name))
 	_, err = ledger.Load(l.t.Context(), l.store.Logs, spec.SaleLog(l.sale.Name), sale)
@@ -175,13 +175,13 @@ func (l *luck) accounted() {
 		for i := range s.Claims() {
 			c := s.Claim(i)
 			claims++
-			if unit := c.Units[0]; fmt.Sprint("user-", l.told[unit].Load()) != c.User || len(c.Units) != 1 {
-				l.t.Errorf("the ledger gives the packets %v to %s; user %d was told of it", c.Units, c.User, l.told[unit].Load())
+			if unit := c.Units[0]; fmt.Sprint("user-", l.users[unit].Load()) != c.User || len(c.Units) != 1 {
+				l.t.Errorf("the ledger gives the packets %v to %s; user %d received it", c.Units, c.User, l.users[unit].Load())
 			}
 		}
 	}
 	if claims != got {
-		l.t.Errorf("the ledger has %d claims, and users were told of %d", claims, got)
+		l.t.Errorf("the ledger has %d claims, and users received %d", claims, got)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestRedPacketRace(t *testing.T) {
 }
 
 // TestRedPacketRefund ends a race before all packets are taken: what is given back
-// is what nobody was told of, to the cent.
+// is what nobody received, to the cent.
 func TestRedPacketRefund(t *testing.T) {
 	const users, packets = 12_345, 20_000
 	for _, ack := range []spec.Ack{spec.AckLedger, spec.AckRedis} {
@@ -236,7 +236,7 @@ func TestRedPacketRefund(t *testing.T) {
 			l := newLuck(t, ack, packets)
 			l.race(users)
 			if l.count[gotOne].Load() != users || l.count[hadOne].Load() != users/10 {
-				t.Errorf("%d users got a packet, and %d of them asked again", l.count[gotOne].Load(), l.count[hadOne].Load())
+				t.Errorf("%d users got a packet, and %d of them claimed again", l.count[gotOne].Load(), l.count[hadOne].Load())
 			}
 			l.accounted()
 			red, money := l.sale.RedPacket, l.money.Load()

@@ -41,7 +41,7 @@ type servers struct {
 
 	orders follower // of the sale
 
-	appends map[string]string // what processes had appended when a script last asked, by admin address
+	appends map[string]string // what processes had appended at the last call of a script, by admin address
 }
 
 type serversKey struct{}
@@ -146,7 +146,7 @@ func (s *servers) example(ts *testscript.TestScript, name string, changes ...cha
 	text := string(example)
 	for _, c := range changes {
 		if !strings.Contains(text, c.from) {
-			ts.Fatalf("the example does not say %s any more", c.from)
+			ts.Fatalf("the example does not have %s any more", c.from)
 		}
 		text = strings.Replace(text, c.from, c.to, 1)
 	}
@@ -185,7 +185,7 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scriptServe is "serve NAME LISTEN ADMIN": a process that serves sale.yaml.
-// What it says is in the file NAME.log.
+// Its output is in the file NAME.log.
 func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: serve NAME LISTEN ADMIN")
@@ -207,8 +207,8 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 		cmd.Process.Kill()
 		cmd.Wait()
 		log.Close()
-		said, _ := os.ReadFile(log.Name())
-		ts.Logf("%s said at its end:\n%s", args[0], said[max(0, len(said)-4_000):]) // is shown of a script that failed
+		output, _ := os.ReadFile(log.Name())
+		ts.Logf("output of %s at its end:\n%s", args[0], output[max(0, len(output)-4_000):]) // is shown of a script that failed
 	})
 }
 
@@ -230,7 +230,7 @@ func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scriptAppends is "[!] appends ADMIN": the process has appended to logs, or tried to, since
-// the script last asked; with ! it has not. The first time it only takes note.
+// the last call of the script; with ! it has not. The first time it only takes note.
 func scriptAppends(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] appends ADMIN")
@@ -247,12 +247,12 @@ func scriptAppends(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	if len(lines) == 0 {
-		ts.Fatalf("%s tells nothing of its appends", args[0])
+		ts.Fatalf("%s reports nothing of its appends", args[0])
 	}
 	slices.Sort(lines)
 	s, now := serversOf(ts), strings.Join(lines, "")
-	before, asked := s.appends[args[0]]
-	if asked && (before == now) != neg {
+	before, known := s.appends[args[0]]
+	if known && (before == now) != neg {
 		ts.Fatalf("the appends of %s were\n%sand are\n%s", args[0], before, now)
 	}
 	if s.appends == nil {
@@ -410,17 +410,17 @@ func (s *servers) scan(ts *testscript.TestScript, each func(*hrpc.Result)) {
 	}
 }
 
-// scriptSold is "sold N EXPORT TOLD...": the export has N claims, among them all
-// that the buyers were told of.
+// scriptSold is "sold N EXPORT CLAIMS...": the export has N claims, among them all
+// that the buyers received.
 func scriptSold(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: sold N EXPORT TOLD...")
+		ts.Fatalf("usage: sold N EXPORT CLAIMS...")
 	}
-	var told []string
+	var received []string
 	for _, file := range args[2:] {
-		told = append(told, ts.MkAbs(file))
+		received = append(received, ts.MkAbs(file))
 	}
-	n, err := compare(ts.MkAbs(args[1]), told...)
+	n, err := compare(ts.MkAbs(args[1]), received...)
 	ts.Check(err)
 	if fmt.Sprint(n) != args[0] {
 		ts.Fatalf("%s has %d claims, want %s", args[1], n, args[0])

@@ -53,7 +53,7 @@ func (s *served) serve() (*exec.Cmd, string) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 		if s.t.Failed() {
-			s.t.Logf("%s says:\n%s", listen, log.String())
+			s.t.Logf("%s prints:\n%s", listen, log.String())
 		}
 	})
 	client, err := api.NewClient(api.Config{Servers: []string{"http://" + admin}})
@@ -65,10 +65,10 @@ func (s *served) serve() (*exec.Cmd, string) {
 	return c, "http://" + listen
 }
 
-// has is what a user was told: the claim and its unit.
+// has is the answer to a user: the claim and its unit.
 type has struct{ claim, unit string }
 
-// python runs the example's client and returns what each user was told.
+// python runs the example's client and returns the answer to each user.
 func (s *served) python(ctx context.Context, args ...string) map[string]has {
 	s.t.Helper()
 	program, err := services.Python()
@@ -84,20 +84,20 @@ func (s *served) python(ctx context.Context, args ...string) map[string]has {
 	if err != nil {
 		s.t.Fatalf("%v: %v\n%s", args, err, &errors)
 	}
-	told := make(map[string]has)
+	received := make(map[string]has)
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)
 		if len(words) != 4 || words[1] != "sold" {
-			s.t.Errorf("told %q", line)
+			s.t.Errorf("printed %q", line)
 			continue
 		}
-		told[words[0]] = has{words[2], words[3]}
+		received[words[0]] = has{words[2], words[3]}
 	}
-	return told
+	return received
 }
 
 // The example's client in Python claims over a stream while the process that
-// sells is killed and another one takes over: all that users are told is in the ledger, and
+// sells is killed and another one takes over: all answers to users are in the ledger, and
 // each unit was sold once. The Go client reads it over a stream, and claims the rest.
 func TestStreamClients(t *testing.T) {
 	example, err := os.ReadFile("movie-tickets/sale.yaml")
@@ -115,7 +115,7 @@ func TestStreamClients(t *testing.T) {
 	servers := one + "," + two
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	told := s.python(ctx, servers, "movie-tickets", "--claims", "2000", "--users", "first-")
+	received := s.python(ctx, servers, "movie-tickets", "--claims", "2000", "--users", "first-")
 
 	go func() { // as soon as some of them have theirs
 		c, err := api.NewClient(api.Config{Servers: []string{one}, Sale: "movie-tickets"})
@@ -134,10 +134,10 @@ func TestStreamClients(t *testing.T) {
 		_ = first.Process.Kill()
 	}()
 	for user, got := range s.python(ctx, servers, "movie-tickets", "--claims", "3000", "--users", "killed-") {
-		told[user] = got
+		received[user] = got
 	}
-	if len(told) != 5000 {
-		t.Errorf("%d users were told of a unit", len(told))
+	if len(received) != 5000 {
+		t.Errorf("%d users received a unit", len(received))
 	}
 
 	client, err := api.NewClient(api.Config{Servers: []string{one, two}, Sale: "movie-tickets", Stream: true})
@@ -157,11 +157,11 @@ func TestStreamClients(t *testing.T) {
 		}
 		whose[unit] = user
 	}
-	for user, got := range told {
+	for user, got := range received {
 		all.Go(func() {
 			c, err := client.LookUp(ctx, got.claim, api.Page{})
 			if err != nil || c.User != user || fmt.Sprint(c.Units) != "["+got.unit+"]" || c.Outcome != api.Sold {
-				t.Errorf("%s was told of %v, and there is %+v, %v", user, got, c, err)
+				t.Errorf("%s received %v, and there is %+v, %v", user, got, c, err)
 				return
 			}
 			keep(user, c)
@@ -180,6 +180,6 @@ func TestStreamClients(t *testing.T) {
 	}
 	all.Wait()
 	if out := s.run("audit"); !strings.Contains(out, "6,000 of 10,000 units sold to 6,000 users") && !strings.Contains(out, "6000 of 10000 units sold to 6000 users") {
-		t.Errorf("the audit says:\n%s", out)
+		t.Errorf("the audit has:\n%s", out)
 	}
 }

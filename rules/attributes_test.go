@@ -16,7 +16,7 @@ func TestParseValue(t *testing.T) {
 	for _, c := range []struct {
 		kind string
 		text string
-		want string // the value, or what the error has to say
+		want string // the value, or the text of the error
 	}{
 		{spec.TypeInt, "42", "42"}, {spec.TypeInt, "-9223372036854775808", "-9223372036854775808"}, {spec.TypeInt, "", "missing"},
 		{spec.TypeInt, "042", `"042" is no int`}, {spec.TypeInt, "+1", `"+1" is no int`}, {spec.TypeInt, "1.0", `"1.0" is no int`}, {spec.TypeInt, "-0", `"-0" is no int`},

@@ -20,15 +20,15 @@ import (
 // source is Users whose answers and delays a test decides. A user is known unless
 // the id begins with "no".
 type source struct {
-	mu    sync.Mutex
-	level int64
-	asked [][]string
-	hold  func(ctx context.Context, ids []string) error // nil: answer at once
+	mu        sync.Mutex
+	level     int64
+	requested [][]string
+	hold      func(ctx context.Context, ids []string) error // nil: answer at once
 }
 
 func (s *source) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
 	s.mu.Lock()
-	s.asked = append(s.asked, slices.Clone(ids))
+	s.requested = append(s.requested, slices.Clone(ids))
 	level, hold := s.level, s.hold
 	s.mu.Unlock()
 	if hold != nil {
@@ -51,13 +51,13 @@ func (s *source) Lookup(ctx context.Context, ids []string) ([]Attributes, error)
 func (s *source) calls() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer func() { s.asked = nil }()
-	return fmt.Sprint(s.asked)
+	defer func() { s.requested = nil }()
+	return fmt.Sprint(s.requested)
 }
 
 var levels = NewSchema(spec.Attribute{Name: "level", Type: spec.TypeInt})
 
-// cacheOf keeps three users for a minute and asks for two at a time.
+// cacheOf keeps three users for a minute and requests two at a time.
 func cacheOf(t testing.TB, s Users) *Cache {
 	t.Helper()
 	c, err := NewCache(CacheConfig{Source: s, Clock: clock.System(), Fresh: time.Minute, Timeout: time.Hour, Entries: 3, Batch: 2})
@@ -95,35 +95,35 @@ func TestCache(t *testing.T) {
 			}
 		}
 		expect("nobody is kept", found(ctx, c, "a", "no", "a", "b"), "a=1 no=missing a=1 b=1")
-		expect("asked in batches, each once", s.calls(), "[[a no] [b]]")
+		expect("requested in batches, each once", s.calls(), "[[a no] [b]]")
 		time.Sleep(time.Minute)
 		s.level = 2
 		expect("still fresh, also that there is no such user", found(ctx, c, "b", "a", "no"), "b=1 a=1 no=missing")
-		expect("nobody is asked for", s.calls(), "[]")
+		expect("nobody is requested", s.calls(), "[]")
 		time.Sleep(time.Nanosecond)
 		expect("too old", found(ctx, c, "b"), "b=2")
-		expect("one is asked for", s.calls(), "[[b]]")
+		expect("one is requested", s.calls(), "[[b]]")
 		expect("a fourth", found(ctx, c, "d"), "d=2")
 		expect("in use again", found(ctx, c, "b"), "b=2")
 		expect("two more", found(ctx, c, "e", "f"), "e=2 f=2")
 		s.calls()
 		expect("what was used last is kept", found(ctx, c, "b", "e", "f"), "b=2 e=2 f=2")
-		expect("nobody is asked for", s.calls(), "[]")
+		expect("nobody is requested", s.calls(), "[]")
 		expect("those not used for the longest are gone", found(ctx, c, "a", "d"), "a=2 d=2")
-		expect("asked again", s.calls(), "[[a d]]")
+		expect("requested again", s.calls(), "[[a d]]")
 		time.Sleep(time.Minute + 1)
 		s.hold = func(context.Context, []string) error { return errors.New("connection refused") }
-		expect("what is too old is never told", found(ctx, c, "b"), "look up users: connection refused")
+		expect("what is too old is never returned", found(ctx, c, "b"), "look up users: connection refused")
 		s.hold = nil
 		expect("errors are not kept", found(ctx, c, "b"), "b=2")
-		expect("one is asked for each time", s.calls(), "[[b] [b]]")
+		expect("one is requested each time", s.calls(), "[[b] [b]]")
 		if got := c.entries.Len(); got != 3 {
 			t.Errorf("%d users are kept, want 3", got)
 		}
 	})
 }
 
-// Many who ask for one user at a time ask the source once.
+// Many lookups of one user at a time call the source once.
 func TestCacheAsksOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
@@ -213,7 +213,7 @@ func TestCacheOfASlowSource(t *testing.T) {
 			t.Error(err)
 		}
 		if got := s.calls(); got != "[[c]]" {
-			t.Errorf("%s: an answer that came late is asked for again", got)
+			t.Errorf("%s: an answer that came late is requested again", got)
 		}
 	})
 }
@@ -230,7 +230,7 @@ func TestCacheSharesCalls(t *testing.T) {
 		}}
 		c := cacheOf(t, s)
 		var all sync.WaitGroup
-		ask := func(want string, ids ...string) {
+		lookUp := func(want string, ids ...string) {
 			all.Go(func() {
 				if got := found(t.Context(), c, ids...); got != want {
 					t.Errorf("%v: %s, want %s", ids, got, want)
@@ -239,13 +239,13 @@ func TestCacheSharesCalls(t *testing.T) {
 			synctest.Wait()
 		}
 		began := time.Now()
-		ask("a=1", "a")
-		ask("b=1", "b")
-		ask("c=1 b=1", "c", "b")
-		ask("a=1 d=1 e=1", "a", "d", "e")
-		ask("look up users: no server", "f", "bad")
-		ask("look up users: no server", "bad")
-		ask("look up users: no server", "f")
+		lookUp("a=1", "a")
+		lookUp("b=1", "b")
+		lookUp("c=1 b=1", "c", "b")
+		lookUp("a=1 d=1 e=1", "a", "d", "e")
+		lookUp("look up users: no server", "f", "bad")
+		lookUp("look up users: no server", "bad")
+		lookUp("look up users: no server", "f")
 		all.Wait()
 		if got := s.calls(); got != "[[a] [b c] [d e] [f bad]]" {
 			t.Error(got)
@@ -253,7 +253,7 @@ func TestCacheSharesCalls(t *testing.T) {
 		if took := time.Since(began); took != 4*time.Second {
 			t.Errorf("the calls took %v", took)
 		}
-		ask("g=1", "g") // after everybody has gone
+		lookUp("g=1", "g") // after everybody has gone
 		all.Wait()
 	})
 }
@@ -303,7 +303,7 @@ func TestCacheOfABrokenSource(t *testing.T) {
 	}
 }
 
-// Whatever is asked for at once, nobody gets another's answer, and the bound holds.
+// Whatever is requested at once, nobody gets another's answer, and the bound holds.
 func TestCacheUnderLoad(t *testing.T) {
 	s := &source{level: 1}
 	c := cacheOf(t, s)

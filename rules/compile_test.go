@@ -13,7 +13,7 @@ func ruleOf(require string) declaration {
 	return declaration{Attributes: shopper, History: true, Rules: []spec.Rule{{Name: "only", Require: require}}}
 }
 
-// What is wrong with a declaration is said with its place and a remedy.
+// What is wrong with a declaration is reported with its place and a remedy.
 func TestCompileSaysWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
 		declaration declaration
@@ -272,7 +272,7 @@ func TestCosts(t *testing.T) {
 }
 
 // Only what has no loop and is far from the limit is evaluated without counting, and its
-// cost is known all the same to whoever asks for an explanation.
+// cost is known all the same to whoever requests an explanation.
 func TestUncounted(t *testing.T) {
 	for require, uncounted := range map[string]bool{
 		"user.level > 3 && user.city == 'x' && now > user.since":    true,

@@ -173,7 +173,7 @@ func TestWorstCaseIsTheWorst(t *testing.T) {
 	}
 }
 
-// What a buyer is told is one line of bounded length, whatever the values are.
+// The message to a buyer is one line of bounded length, whatever the values are.
 func TestMessages(t *testing.T) {
 	for name, c := range map[string]struct {
 		expression, message, want string
@@ -298,7 +298,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// Explain says rule by rule what the verdict rests on.
+// Explain lists rule by rule what the verdict rests on.
 func TestExplain(t *testing.T) {
 	s := mustCompile(t, declaration{History: true,
 		Variables: []spec.Variable{{Name: "old", Expression: "user.since < now - duration('24h')"}, {Name: "bad", Expression: "1 / (user.level - 5)"}},

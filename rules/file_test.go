@@ -24,7 +24,7 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// Both forms of a file say the same of the same users.
+// Both forms of a file have the same attributes of the same users.
 func TestOpenFile(t *testing.T) {
 	files := map[string]string{
 		"users.csv": "\ufeffid,vip,extra,level,city,score,since,tags\r\n" +

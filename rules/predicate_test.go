@@ -40,7 +40,7 @@ func compiling(of *scope, remedy string, want []*types.Type) func(string) (*Pred
 	}
 }
 
-// What is wrong with an expression is said with its place and a remedy.
+// What is wrong with an expression is reported with its place and a remedy.
 func TestPredicatesSayWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
 		compile func(string) (*Predicate, error)
@@ -129,7 +129,7 @@ func TestPredicatesRead(t *testing.T) {
 	event := &PredicateInput{Event: mustJSON(t, `{"type":"payment.paid","data":{"id":17,"claim":"0-2-1"}}`), Sale: "movie"}
 	for _, c := range []struct {
 		scope *scope
-		told  *PredicateInput
+		input *PredicateInput
 		text  string
 		want  string // true, false, or a part of the error
 	}{
@@ -154,7 +154,7 @@ func TestPredicatesRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := p.Holds(c.told)
+		got, err := p.Holds(c.input)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %s", c.text, err, c.want)
@@ -190,13 +190,13 @@ func TestLargeNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := &PredicateInput{Event: event, Body: event}
+		input := &PredicateInput{Event: event, Body: event}
 		for text, scope := range map[string]*scope{"event.id": webhookScope, "string(event.id)": webhookScope, "response.body.id": checkScope} {
 			p, err := reference(scope)(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := p.Text(told); got != number || err != nil {
+			if got, err := p.Text(input); got != number || err != nil {
 				t.Errorf("%s of %s: %q, %v", text, number, got, err)
 			}
 		}
@@ -204,7 +204,7 @@ func TestLargeNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if holds, err := p.Holds(told); !holds || err != nil {
+		if holds, err := p.Holds(input); !holds || err != nil {
 			t.Errorf("%s of %s: %v, %v", is, number, holds, err)
 		}
 	}

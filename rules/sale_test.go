@@ -91,7 +91,7 @@ func TestForSaleWithoutRules(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once, each at its place in the file.
+// All that is wrong is reported at once, each at its place in the file.
 func TestForSaleProblems(t *testing.T) {
 	sale := load(t, `
   users: {attributes: {level: int, tags: list of string}, file: users.csv}
@@ -144,7 +144,7 @@ func TestForSaleProblems(t *testing.T) {
 	}
 }
 
-// A declaration that stands in no file says which expression is meant.
+// A declaration that stands in no file names the wrong expression.
 func TestForSaleProblemsWithoutFile(t *testing.T) {
 	sale := spec.Sale{Name: "tickets", Rules: []spec.Rule{{Name: "only", Require: "user.levle", Enforce: spec.EnforceDeny}}}
 	_, err := ForSale(sale)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// shortSource answers for one user fewer than asked for.
+// shortSource answers for one user fewer than requested.
 type shortSource struct{}
 
 func (shortSource) Lookup(_ context.Context, ids []string) (all []Attributes, err error) {
@@ -20,7 +20,7 @@ func (shortSource) History(_ context.Context, ids []string) ([][]Purchase, error
 	return make([][]Purchase, len(ids)-1), nil
 }
 
-// A source that answers for fewer users than asked for is an error of all of them.
+// A source that answers for fewer users than requested is an error of all of them.
 func TestShortAnswers(t *testing.T) {
 	for name, users := range map[string]Users{
 		"users":     WithHistory(shortSource{}, histories{}),

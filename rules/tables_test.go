@@ -27,7 +27,7 @@ func TestHashNamesTables(t *testing.T) {
 			t.Fatal("there is no rule set")
 		}
 		if set, err := ForSale(s); err != nil || set.Hash() != h {
-			t.Fatalf("the set is %v, and the declaration says %v: %v", set, h, err)
+			t.Fatalf("the set is %v, and the declaration has %v: %v", set, h, err)
 		}
 		return h
 	}

@@ -159,7 +159,7 @@ func anyUnits(t *rapid.T, s *Sale) {
 	}
 }
 
-// withoutFiles is a sale as FromJSON reads it: it says that there are files, and not which.
+// withoutFiles is a sale as FromJSON reads it: it has that there are files, and not which.
 func withoutFiles(s Sale) Sale {
 	s.File = ""
 	if s.Embedded != nil {
@@ -231,7 +231,7 @@ func TestJSONIsCanonical(t *testing.T) {
 				`"redis":{"nodes":["r:1"],"usernameEnv":"U","passwordEnv":"P","tls":true},` +
 				`"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"sales"}}`,
 		},
-		"embedded, said in full": {
+		"embedded, in full": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`,
 		},
@@ -244,7 +244,7 @@ func TestJSONIsCanonical(t *testing.T) {
 				Payment: &Payment{HoldFor: Duration(10 * time.Minute), Grace: Duration(1500 * time.Millisecond), ExtendBy: Duration(5 * time.Minute), Late: LateResell}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"payment":{"holdForMs":600000,"graceMs":1500,"extendByMs":300000,"late":"resell"},"lockTtlMs":3000,"embedded":{}}`,
 		},
-		"payment, asked and told": {
+		"payment, check and webhook": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Payment: &Payment{HoldFor: Duration(time.Second), Late: LateRefuse,
 					Check: &PaymentCheck{URL: "https://a/{claim}", Interval: Duration(5 * time.Second), Timeout: Duration(3 * time.Second),
@@ -425,7 +425,7 @@ func TestFromJSON(t *testing.T) {
 				t.Errorf("got %+v, %v", s, err)
 			}
 			if err != nil && !strings.HasPrefix(err.Error(), "stored declaration: ") {
-				t.Errorf("the error does not say of what: %v", err)
+				t.Errorf("the error does not name the field: %v", err)
 			}
 		})
 	}

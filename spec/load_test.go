@@ -260,7 +260,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 		}
 	})
 	t.Run("not permitted", func(t *testing.T) {
-		// Asked of the function, since root may read everything.
+		// A test of the function, since root may read everything.
 		p := Unreadable("secret.yaml", &fs.PathError{Op: "open", Path: "secret.yaml", Err: syscall.EACCES})
 		if got, want := p.Error(), "secret.yaml: this user may not read it"; got != want || !errors.Is(p, fs.ErrPermission) {
 			t.Errorf("got %s, want %s", got, want)

@@ -103,7 +103,7 @@ func TestPacketsSayAmounts(t *testing.T) {
 	}
 }
 
-// share must be what its comment says, also where it takes all 128 bits.
+// share must be as its comment, also where it takes all 128 bits.
 func TestShare(t *testing.T) {
 	check := func(t interface{ Fatalf(string, ...any) }, extra, left int64, u, v uint64) {
 		x := share(extra, left, u, v)

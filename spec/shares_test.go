@@ -96,7 +96,7 @@ func TestHomeShard(t *testing.T) {
 	}
 }
 
-// A list that is looked for on another node is an empty list.
+// A list that is read on another node is an empty list.
 func TestListNode(t *testing.T) {
 	for shard, want := range []int{0, 1, 2, 0, 1, 2, 0} {
 		if got := ListNode(shard, 3); got != want {

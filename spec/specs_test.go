@@ -18,7 +18,7 @@ import (
 // The files of testdata/specs/bad begin with what is expected of them:
 //
 //	# want: line:column: begin of the message     one for each problem, in order
-//	# schema: refuses                             what the JSON Schema says of it
+//	# schema: refuses                             the verdict of the JSON Schema
 //
 // A schema refuses a file if it refuses one of its documents, and accepts it
 // if it accepts them all, in that it cannot see what is wrong. A file is
@@ -54,7 +54,7 @@ func TestBadSpecs(t *testing.T) {
 			text := readFile(t, path)
 			wants := wantLine.FindAllStringSubmatch(text, -1)
 			if len(wants) == 0 {
-				t.Fatal("the file does not say what it wants")
+				t.Fatal("the file has no line with what it wants")
 			}
 			_, err := Load([]string{path}, nil)
 			problems := Problems(err)
@@ -142,7 +142,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 	return c.MustCompile("sale.json")
 }
 
-// judge is what the schema says of a text.
+// judge is the verdict of the schema on a text.
 func judge(schema *jsonschema.Schema, text string) (verdict string, err error) {
 	documents, err := toJSON(text)
 	if err != nil {
@@ -165,13 +165,13 @@ func TestSchemaAgreesWithLoad(t *testing.T) {
 			}
 		})
 	}
-	said := regexp.MustCompile(`(?m)^# schema: (refuses|accepts|unreadable)$`)
+	verdict := regexp.MustCompile(`(?m)^# schema: (refuses|accepts|unreadable)$`)
 	for _, path := range specFiles(t, badSpecs) {
 		t.Run("bad/"+filepath.Base(path), func(t *testing.T) {
 			text := readFile(t, path)
-			want := said.FindStringSubmatch(text)
+			want := verdict.FindStringSubmatch(text)
 			if want == nil {
-				t.Fatal("the file does not say what the schema says of it")
+				t.Fatal("the file has no line with the verdict of the schema")
 			}
 			if got, err := judge(schema, text); got != want[1] {
 				t.Errorf("got %s, want %s: %v", got, want[1], err)

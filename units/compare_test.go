@@ -75,7 +75,7 @@ codes.csv:5:1: the unit of this line is in the sale already, with other attribut
 `
 	s := secretFile(t, 4, "code,pin\nb,2\na,1\nd,4\nc,3\n")
 	_, err := s.Compare(t.Context(), having(map[int64]Unit{1: {"a", []string{"9"}}, 2: {"b", []string{"2"}}, 3: {"c", nil}, 4: {"x", nil}}))
-	if got := told(t, s, err); got != want {
+	if got := printed(t, s, err); got != want {
 		t.Errorf("got\n%s", got)
 	}
 	// Where one attribute ends matters.
@@ -85,7 +85,7 @@ codes.csv:5:1: the unit of this line is in the sale already, with other attribut
 	}
 	s = mustSource(t, 2, spec.Units{Ranges: []string{"A1-A2"}})
 	_, err = s.Compare(t.Context(), having(map[int64]Unit{5: {"A2", []string{"x"}}}))
-	if got := told(t, s, err); got != "sale.yaml:1: the unit A2 is in the sale already, with attributes that a range does not have\n"+
+	if got := printed(t, s, err); got != "sale.yaml:1: the unit A2 is in the sale already, with attributes that a range does not have\n"+
 		"  Declare the units by a file, as before; or give the unit another name.\n" {
 		t.Errorf("of a range: %s", got)
 	}
@@ -120,7 +120,7 @@ func TestCompareErrors(t *testing.T) {
 	}
 }
 
-// Compare says what a comparison of sets of names says.
+// Compare agrees with a comparison of sets of names.
 func TestCompareAgreesWithSets(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		name := rapid.StringMatching("[a-d]{1,3}")

@@ -64,8 +64,8 @@ func all(t testing.TB, s *Source) []Unit {
 	return us
 }
 
-// told is what a person reads of an error, the folder of the file left out.
-func told(t testing.TB, s *Source, err error) string {
+// printed is the printed text of an error, the folder of the file left out.
+func printed(t testing.TB, s *Source, err error) string {
 	t.Helper()
 	var b strings.Builder
 	for _, p := range spec.Problems(err) {

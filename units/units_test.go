@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What is wrong is told all at once, with places and remedies.
+// All that is wrong is reported at once, with places and remedies.
 func TestCheckSaysWhatIsWrong(t *testing.T) {
 	long := strings.Repeat("x", maxField+1)
 	for name, c := range map[string]struct {
@@ -218,7 +218,7 @@ codes.csv:1:3: this is no CSV: bare " in non-quoted-field
 		t.Run(name, func(t *testing.T) {
 			s := mustSource(t, c.stock, spec.Units{FromFile: true, File: write(t, c.text), Column: c.column})
 			_, err := s.Check(t.Context())
-			if got := told(t, s, err); got != c.want[1:] {
+			if got := printed(t, s, err); got != c.want[1:] {
 				t.Errorf("got:\n%s", got)
 			}
 			if read := s.Read(t.Context(), nil, func(Unit, bool) error { return nil }); read == nil && !strings.Contains(c.want, "repeats the unit") {
@@ -228,7 +228,7 @@ codes.csv:1:3: this is no CSV: bare " in non-quoted-field
 	}
 }
 
-// Of many problems the first are told, however many duplicates there are, and the number of
+// Of many problems the first are reported, however many duplicates there are, and the number of
 // the others.
 func TestManyProblems(t *testing.T) {
 	const each = 2005
@@ -250,7 +250,7 @@ func TestManyProblems(t *testing.T) {
 		}
 	}
 	if last := problems[maxProblems].Message; last != "it has 4,000 more problems" {
-		t.Errorf("the last says %s", last)
+		t.Errorf("the last is %s", last)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 				t.Errorf("%s, column %q: nothing is wrong", name, column)
 				continue
 			}
-			if shown := err.Error() + fmt.Sprintf("%+v", err) + told(t, s, err); strings.Contains(shown, "CANARY") {
+			if shown := err.Error() + fmt.Sprintf("%+v", err) + printed(t, s, err); strings.Contains(shown, "CANARY") {
 				t.Errorf("%s, column %q: it shows a code:\n%s", name, column, shown)
 			}
 		}
@@ -305,7 +305,7 @@ func TestNearestColumn(t *testing.T) {
 		s := mustSource(t, 1, spec.Units{FromFile: true, File: write(t, header+",x\na,b\n"), Column: "code", KeyEnv: "KEY", Secret: true})
 		_, err := s.Check(t.Context())
 		if problems := spec.Problems(err); len(problems) != 1 || problems[0].Remedy != want {
-			t.Errorf("%s: got %v", header, told(t, s, err))
+			t.Errorf("%s: got %v", header, printed(t, s, err))
 		}
 	}
 }
@@ -316,19 +316,19 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Check(t.Context())
-	if got := told(t, s, err); !errors.Is(err, fs.ErrNotExist) || got != "codes.csv: there is no such file or folder\n  Check the path; it is relative to the working directory.\n" {
+	if got := printed(t, s, err); !errors.Is(err, fs.ErrNotExist) || got != "codes.csv: there is no such file or folder\n  Check the path; it is relative to the working directory.\n" {
 		t.Errorf("missing: %s", got)
 	}
 	if err := os.Mkdir(s.units.File, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.Check(t.Context())
-	if got := told(t, s, err); got != "codes.csv: it is no regular file, and units are read more than once\n  Name a file.\n" {
+	if got := printed(t, s, err); got != "codes.csv: it is no regular file, and units are read more than once\n  Name a file.\n" {
 		t.Errorf("a folder: %s", got)
 	}
 	s = mustSource(t, 1, spec.Units{FromFile: true})
 	_, err = s.Check(t.Context())
-	if got := told(t, s, err); !strings.Contains(got, "that only the sale file names") {
+	if got := printed(t, s, err); !strings.Contains(got, "that only the sale file names") {
 		t.Errorf("of a stored declaration: %s", got)
 	}
 }
@@ -348,7 +348,7 @@ func TestFilesThatChange(t *testing.T) {
 		}
 		return nil
 	})
-	if got := told(t, s, err); got != want {
+	if got := printed(t, s, err); got != want {
 		t.Errorf("meanwhile: %s", got)
 	}
 	// Nor is it overlooked if it keeps its size, or its time.
@@ -369,7 +369,7 @@ func TestFilesThatChange(t *testing.T) {
 			}
 			return nil
 		})
-		if got := told(t, s, err); got != want {
+		if got := printed(t, s, err); got != want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -386,7 +386,7 @@ func TestFilesThatChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		rewrite(s, "code\na\nc\n")
-		if got := told(t, s, second(s)); got != want {
+		if got := printed(t, s, second(s)); got != want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -396,13 +396,13 @@ func TestFilesThatChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	rewrite(s, "code\nb\na\n")
-	if got := told(t, s, s.Read(t.Context(), c, func(Unit, bool) error { return nil })); got != want {
+	if got := printed(t, s, s.Read(t.Context(), c, func(Unit, bool) error { return nil })); got != want {
 		t.Errorf("after it was compared: %s", got)
 	}
 	for name, use := range map[string]func(*Source){"another source": func(*Source) {}, "another source that has read it": func(s *Source) { all(t, s) }} {
 		other := mustSource(t, 2, s.units)
 		use(other)
-		if got := told(t, other, other.Read(t.Context(), c, func(Unit, bool) error { return nil })); got != want {
+		if got := printed(t, other, other.Read(t.Context(), c, func(Unit, bool) error { return nil })); got != want {
 			t.Errorf("after it was compared, with %s: %s", name, got)
 		}
 	}
@@ -434,7 +434,7 @@ func TestChangedUnitsAreNotHandedOver(t *testing.T) {
 				}
 				return nil
 			})
-			if got := told(t, s, err); !strings.Contains(got, "the file changed") {
+			if got := printed(t, s, err); !strings.Contains(got, "the file changed") {
 				t.Errorf("%s: line %d has changed: %s", name, line, got)
 			}
 			if line == units && read < units/2 {

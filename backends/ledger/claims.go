@@ -83,7 +83,7 @@ type Claim struct {
 	User        string
 	Key         string
 	Units       []int64
-	Requested       int64 // requested units, if fewer were given; else 0
+	Requested   int64 // requested units, if fewer were given; else 0
 	State       ClaimState
 	TimeUs      int64 // time of its commit, or of the grab by its node's clock
 	HeldUntilUs int64 // deadline of its hold; 0: never held

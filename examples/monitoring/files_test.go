@@ -1,5 +1,5 @@
 // Package monitoring holds the files of this folder, and docs/metrics.md, to what a process
-// that serves sales tells: the metrics of a real scrape, and a real Prometheus that asks for
+// that serves sales exports: the metrics of a real scrape, and a real Prometheus that queries
 // them.
 package monitoring
 
@@ -19,7 +19,7 @@ import (
 	"salectl/internal/services"
 )
 
-// The rules are such as Prometheus takes, and fire as their tests say.
+// The rules are such as Prometheus takes, and fire as in their tests.
 func TestRules(t *testing.T) {
 	promtool, err := services.Promtool()
 	services.Require(t, err)
@@ -66,7 +66,7 @@ func read(t *testing.T, path string, decode func([]byte, any) error, into any) {
 	}
 }
 
-// Each alert is tested, and tells whoever gets it what it is about and what to do.
+// Each alert is tested, and has a text about its cause and remedy.
 func TestEachAlertIsTested(t *testing.T) {
 	cases, err := os.ReadFile("alerts.test.yaml")
 	if err != nil {
@@ -124,7 +124,7 @@ func panels(t *testing.T) []panel {
 	return file.Panels
 }
 
-// The panels of the dashboard have names of their own, lie beside each other, and ask for
+// The panels of the dashboard have names of their own, lie beside each other, and query
 // something.
 func TestDashboardIsWhole(t *testing.T) {
 	all := panels(t)

@@ -23,17 +23,17 @@ var unanswered = map[string]string{
 	"Errors of lock nodes": "a lock node fails",
 }
 
-// askPrometheus has a Prometheus with the files of this folder scrape a process, and asks it
-// whatever the dashboard asks. Every panel is to show something, if not at once: on a busy machine
-// the process may have no leases for a moment, and tells nothing of the sale then.
-func askPrometheus(t *testing.T, target string) {
+// queryPrometheus has a Prometheus with the files of this folder scrape a process, and queries it
+// with all queries of the dashboard. Every panel is to show something, if not at once: on a busy machine
+// the process may have no leases for a moment, and exports nothing of the sale then.
+func queryPrometheus(t *testing.T, target string) {
 	program, err := services.Prometheus()
 	services.Require(t, err)
 	p := startPrometheus(t, program, target)
 	for _, panel := range panels(t) {
 		for _, target := range panel.Targets {
 			p.eventually(panel.Title, func() error {
-				n := p.ask(strings.NewReplacer("$sale", "large", "$__rate_interval", "1m").Replace(target.Expr))
+				n := p.query(strings.NewReplacer("$sale", "large", "$__rate_interval", "1m").Replace(target.Expr))
 				if why := unanswered[panel.Title]; n == 0 && why == "" {
 					return fmt.Errorf("the panel has nothing to show: %s", target.Expr)
 				}
@@ -48,7 +48,7 @@ func askPrometheus(t *testing.T, target string) {
 		}
 	}
 	for _, a := range alerts(t) {
-		p.ask(a.Expr)
+		p.query(a.Expr)
 		wantKnown(t, a.Alert, a.Expr, names)
 	}
 	p.wantRules(len(alerts(t)))
@@ -56,12 +56,12 @@ func askPrometheus(t *testing.T, target string) {
 
 var metric = regexp.MustCompile(`\b(?:salectl|process|go)_[a-z_]+|\bup\b`)
 
-// wantKnown fails the test if a query asks for a metric that Prometheus does not know.
+// wantKnown fails the test if a query reads a metric that Prometheus does not know.
 func wantKnown(t *testing.T, who, query string, names []string) {
 	t.Helper()
 	for _, name := range metric.FindAllString(query, -1) {
 		if !slices.Contains(names, name) && rare[name] == "" {
-			t.Errorf("%s asks for %s, which no process tells", who, name)
+			t.Errorf("%s reads %s, which no process exports", who, name)
 		}
 	}
 }
@@ -124,8 +124,8 @@ func (p *prometheusServer) get(path string, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// ask returns how many series a query finds.
-func (p *prometheusServer) ask(query string) int {
+// query returns how many series a query finds.
+func (p *prometheusServer) query(query string) int {
 	p.Helper()
 	var found answer
 	if err := p.get("query?"+url.Values{"query": {query}}.Encode(), &found); err != nil {

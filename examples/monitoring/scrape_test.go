@@ -48,15 +48,15 @@ const patience = 2 * time.Minute
 const shards, mostSeries = 1024, 2000
 
 // TestScrape has a process serve a sale of many shards with all that gives metrics, holds the
-// scrape against docs/metrics.md and what promtool says of it, and then has a Prometheus ask
-// for all that the dashboard and the alerts ask for.
+// scrape against docs/metrics.md and promtool, and then has a Prometheus run
+// all queries of the dashboard and the alerts.
 func TestScrape(t *testing.T) {
 	promtool, err := services.Promtool()
 	services.Require(t, err)
 	p := serve(t)
 	p.sell()
 	var page *scraped
-	p.eventually("told of all shards", func() error { // which it does not while it lacks a lease
+	p.eventually("all shards", func() error { // which it does not while it lacks a lease
 		if page = p.scrape(); page.samples[`salectl_owned_shards{sale="large"}`] != "1024" || page.samples[`salectl_ready{sale="large"}`] != "1" {
 			return errors.New("some shard is not owned")
 		}
@@ -88,7 +88,7 @@ func TestScrape(t *testing.T) {
 		}
 	}
 	holdAgainstPage(t, page)
-	t.Run("queries", func(t *testing.T) { askPrometheus(t, p.admin) })
+	t.Run("queries", func(t *testing.T) { queryPrometheus(t, p.admin) })
 }
 
 // rare are the metrics of docs/metrics.md that the scrape lacks, and why.
@@ -117,13 +117,13 @@ func holdAgainstPage(t *testing.T, page *scraped) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, is := make(map[string]string), make(map[string]string)
+	documented, is := make(map[string]string), make(map[string]string)
 	for _, m := range row.FindAllSubmatch(text, -1) {
 		labels := strings.ReplaceAll(strings.ReplaceAll(string(m[3]), "`", ""), ",", "")
-		if told[string(m[1])] != "" {
+		if documented[string(m[1])] != "" {
 			t.Errorf("docs/metrics.md has %s twice", m[1])
 		}
-		told[string(m[1])] = strings.TrimSpace(string(m[2]) + " " + labels)
+		documented[string(m[1])] = strings.TrimSpace(string(m[2]) + " " + labels)
 	}
 	for _, m := range typed.FindAllSubmatch(page.text, -1) {
 		is[string(m[1])] = string(m[2])
@@ -132,8 +132,8 @@ func holdAgainstPage(t *testing.T, page *scraped) {
 		}
 	}
 	for name, what := range is {
-		if !sameWords(told[name], what) {
-			t.Errorf("docs/metrics.md says that %s is %q, and it is %q", name, told[name], what)
+		if !sameWords(documented[name], what) {
+			t.Errorf("in docs/metrics.md %s is %q, and it is %q", name, documented[name], what)
 		}
 	}
 	declared := make(chan *prometheus.Desc, 1000)
@@ -145,7 +145,7 @@ func holdAgainstPage(t *testing.T, page *scraped) {
 	for d := range declared {
 		known[named.FindStringSubmatch(d.String())[1]] = true
 	}
-	for name := range told {
+	for name := range documented {
 		if rare[name] == "" && is[name] == "" || rare[name] != "" && !known[name] {
 			t.Errorf("docs/metrics.md has %s, and a scrape does not", name)
 		}
@@ -157,7 +157,7 @@ func sameWords(a, b string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(strings.Fields(a))), slices.Sorted(slices.Values(strings.Fields(b))))
 }
 
-// scraped is what /metrics has said.
+// scraped is the content of /metrics.
 type scraped struct {
 	text    []byte
 	samples map[string]string // the values, by series as they stand there
@@ -281,11 +281,11 @@ func serve(t *testing.T) *process {
 	return p
 }
 
-// run starts a program that is ended with the test, which shows what it said if it failed.
+// run starts a program that is ended with the test, which shows its output if it failed.
 func run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	said := new(bytes.Buffer)
-	cmd.Stdout, cmd.Stderr = said, said
+	output := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func run(t *testing.T, cmd *exec.Cmd) {
 		hung := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 		defer hung.Stop()
 		if err := cmd.Wait(); err != nil || t.Failed() {
-			t.Logf("%s: %v\n%s", filepath.Base(cmd.Path), err, said)
+			t.Logf("%s: %v\n%s", filepath.Base(cmd.Path), err, output)
 		}
 	})
 }
@@ -304,7 +304,7 @@ func (p *process) eventually(what string, try func() error) {
 	wait.UntilNil(p, what, try)
 }
 
-// client asks at an address.
+// client sends requests to an address.
 func (p *process) client(address, sale string) *api.Client {
 	p.Helper()
 	c, err := api.NewClient(api.Config{Servers: []string{"http://" + strings.TrimPrefix(address, "http://")}, Sale: sale})
@@ -350,7 +350,7 @@ func (p *process) sell() {
 		p.Fatalf("an entry: %+v, %v", a, err)
 	}
 	p.paid.Store(claim("dan", "1", api.Held), true)
-	p.eventually("paid", func() error { // the payment service is asked at its time
+	p.eventually("paid", func() error { // the payment service is queried at its time
 		const series = `salectl_payment_settlements_total{how="confirm",outcome="sold",sale="large"}`
 		if n := p.scrape().samples[series]; n != "1" {
 			return fmt.Errorf("%s is %q", series, n)
@@ -359,7 +359,7 @@ func (p *process) sell() {
 	})
 }
 
-// scrape reads what a process tells.
+// scrape reads the metrics of a process.
 func (p *process) scrape() *scraped {
 	p.Helper()
 	r, err := http.Get("http://" + p.admin + "/metrics")

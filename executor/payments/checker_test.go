@@ -25,20 +25,20 @@ import (
 	"salectl/spec"
 )
 
-// A claim that the service says is paid is sold, under the payment's reference; one that it
-// says will not be paid is cancelled, and the books say by what.
+// A claim that the service reports paid is sold, under the payment's reference; one that it
+// reports failed is cancelled, and the books have the check as the cause.
 func TestCheckSettles(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
 	headers := make(chan http.Header, 100)
-	s.service.answers(func(w http.ResponseWriter, r *http.Request, user, claim string, asked int) {
+	s.service.answers(func(w http.ResponseWriter, r *http.Request, user, claim string, queries int) {
 		headers <- r.Header
 		switch {
-		case asked < 3:
+		case queries < 3:
 			w.WriteHeader(http.StatusNotFound) // the payment has not begun
 		case user == "ada":
-			tell(w, "paid", claim)
+			reply(w, "paid", claim)
 		default:
-			tell(w, "failed", claim)
+			reply(w, "failed", claim)
 		}
 	})
 	p := s.serve()
@@ -53,11 +53,11 @@ func TestCheckSettles(t *testing.T) {
 	}
 	h := <-headers
 	if h.Get("Authorization") != "Bearer s3cret" || h.Get("Idempotency-Key") != ada.ID.String() && h.Get("Idempotency-Key") != bob.ID.String() {
-		t.Errorf("asked with %v", h)
+		t.Errorf("queried with %v", h)
 	}
 	wait.Until(t, "nothing is watched", func() bool { return p.checker.Health().Watched == 0 })
 	if n := s.service.count("ada") + s.service.count("bob"); n != 6 {
-		t.Errorf("asked %d times, want 6", n)
+		t.Errorf("queried %d times, want 6", n)
 	}
 	for _, r := range []result{success, failure} {
 		if n := testutil.ToFloat64(p.checker.machine.metrics.checks.WithLabelValues(string(r))); n != 1 {
@@ -79,9 +79,9 @@ func TestServiceIsBad(t *testing.T) {
 	s.replan()
 	strange := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
-			t.Error("another host is told the token")
+			t.Error("another host receives the token")
 		}
-		tell(w, "paid", strings.Split(r.URL.Path, "/")[2])
+		reply(w, "paid", strings.Split(r.URL.Path, "/")[2])
 	}))
 	defer strange.Close()
 	over := make(chan struct{})
@@ -90,10 +90,13 @@ func TestServiceIsBad(t *testing.T) {
 		answer func(w http.ResponseWriter, r *http.Request, claim string)
 		want   result
 	}{
-		"fails": {func(w http.ResponseWriter, _ *http.Request, claim string) { w.WriteHeader(500); tell(w, "paid", claim) }, serverError},
+		"fails": {func(w http.ResponseWriter, _ *http.Request, claim string) {
+			w.WriteHeader(500)
+			reply(w, "paid", claim)
+		}, serverError},
 		"is busy": {func(w http.ResponseWriter, _ *http.Request, claim string) {
 			w.WriteHeader(429)
-			tell(w, "failed", claim)
+			reply(w, "failed", claim)
 		}, serverError},
 		"hangs up":    {func(http.ResponseWriter, *http.Request, string) { panic(http.ErrAbortHandler) }, unreachable},
 		"talks on":    {func(w http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(w, strings.Repeat("[", maxBody+1)) }, tooLarge},
@@ -104,7 +107,7 @@ func TestServiceIsBad(t *testing.T) {
 		"no reference": {func(w http.ResponseWriter, _ *http.Request, claim string) {
 			fmt.Fprintf(w, `{"state":"paid","claim":%q}`, claim)
 		}, unreadable},
-		"another claim": {func(w http.ResponseWriter, _ *http.Request, _ string) { tell(w, "paid", "0-99-0") }, pending},
+		"another claim": {func(w http.ResponseWriter, _ *http.Request, _ string) { reply(w, "paid", "0-99-0") }, pending},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request, _ string) {
 			http.Redirect(w, r, strange.URL+r.URL.Path, http.StatusFound)
 		}, redirected},
@@ -134,7 +137,7 @@ func TestServiceIsBad(t *testing.T) {
 	var good atomic.Bool
 	s.service.answers(func(w http.ResponseWriter, r *http.Request, user, claim string, _ int) {
 		if good.Load() {
-			tell(w, "paid", claim)
+			reply(w, "paid", claim)
 			return
 		}
 		bad[user].answer(w, r, claim)
@@ -170,16 +173,16 @@ func TestServiceContradictsItself(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
 	s.payment.Check.Failure = `response.body.state != "pending"`
 	s.replan()
-	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { tell(w, "paid", claim) })
+	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { reply(w, "paid", claim) })
 	p := s.serve()
 	p.claim("ada")
-	wait.Until(t, "it was asked", func() bool { return strings.Contains(p.checker.Health().Error, errBoth.Error()) })
+	wait.Until(t, "it was queried", func() bool { return strings.Contains(p.checker.Health().Error, errBoth.Error()) })
 	if claims, _, _ := lookupUser(t.Context(), p, "ada", api.Page{}); claims[0].State != api.Held {
 		t.Errorf("the claim is %s", claims[0].State)
 	}
 }
 
-// replan declares what the shop's payment says now.
+// replan declares the shop's payment as it is now.
 func (s *shop) replan() {
 	s.t.Helper()
 	saletest.Replan(s.t, s.logs, "paid", func(p *pb.Planned) {
@@ -195,15 +198,15 @@ func (s *shop) replan() {
 	})
 }
 
-// Once a service has called a claim paid it is not asked again: what it says later of that
+// Once a service has called a claim paid it is not queried again: its later answers about that
 // claim comes too late.
 func TestServiceTakesItBack(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
-	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, asked int) {
-		if asked == 1 {
-			tell(w, "paid", claim)
+	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, queries int) {
+		if queries == 1 {
+			reply(w, "paid", claim)
 		} else {
-			tell(w, "failed", claim)
+			reply(w, "failed", claim)
 		}
 	})
 	p := s.serve()
@@ -214,21 +217,21 @@ func TestServiceTakesItBack(t *testing.T) {
 		t.Errorf("the same payment from elsewhere: %+v", a)
 	}
 	if n := s.service.count("ada"); n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("queried %d times", n)
 	}
 }
 
-// The last look finds a payment that came between the deadline and the release.
+// The last query finds a payment that came between the deadline and the release.
 func TestCheckLooksOnceMore(t *testing.T) {
-	s := newShop(t, time.Second, 10*time.Second) // the last look is at most 1.5 s behind the deadline: see schedule.hold
+	s := newShop(t, time.Second, 10*time.Second) // the last query is at most 1.5 s behind the deadline: see schedule.hold
 	s.payment.Check.Interval = spec.Duration(10 * time.Minute)
 	s.replan()
 	var deadline atomic.Int64
 	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) {
 		if at := deadline.Load(); at != 0 && time.Now().UnixMicro() >= at {
-			tell(w, "paid", claim)
+			reply(w, "paid", claim)
 		} else {
-			tell(w, "pending", claim)
+			reply(w, "pending", claim)
 		}
 	})
 	p := s.serve()
@@ -236,7 +239,7 @@ func TestCheckLooksOnceMore(t *testing.T) {
 	deadline.Store(c.HeldUntil.UnixMicro())
 	p.become("ada", api.Sold)
 	if n := s.service.count("ada"); n < 1 || n > 2 {
-		t.Errorf("asked %d times, want once or twice", n)
+		t.Errorf("queried %d times, want once or twice", n)
 	}
 	// And one that came behind the release stands in the ledger.
 	deadline.Store(0)
@@ -250,8 +253,8 @@ func TestCheckLooksOnceMore(t *testing.T) {
 }
 
 // A payment of a claim that its buyer or an operator has cancelled is found, whether it comes
-// soon or later; until then nothing is sold for it, and a service that says that no payment
-// will come is asked no more.
+// soon or later; until then nothing is sold for it, and a service that reports that no payment
+// will come is queried no more.
 func TestPaymentOfACancelledClaim(t *testing.T) {
 	s := newShop(t, 10*time.Second, 0)
 	s.payment.Check.Interval = spec.Duration(200 * time.Millisecond)
@@ -261,17 +264,17 @@ func TestPaymentOfACancelledClaim(t *testing.T) {
 		at, cancelled := releases.Load(user)
 		switch {
 		case !cancelled || user == "late" && time.Now().Before(at.(time.Time)):
-			tell(w, "pending", claim)
+			reply(w, "pending", claim)
 		case user == "never":
-			tell(w, "failed", claim)
+			reply(w, "failed", claim)
 		default:
-			tell(w, "paid", claim)
+			reply(w, "paid", claim)
 		}
 	})
 	p := s.serve()
 	claims := map[string]executor.Claim{"soon": p.claim("soon"), "late": p.claim("late"), "never": p.claim("never")}
 	for user, c := range claims {
-		wait.Until(t, user+" was asked about", func() bool { return s.service.count(user) > 0 })
+		wait.Until(t, user+" was queried", func() bool { return s.service.count(user) > 0 })
 		a := settle(t.Context(), p, executor.Settlement{Claim: c.ID, How: api.Cancel, Settlement: api.Settlement{Who: user}})
 		if a.Outcome != api.Cancelled {
 			t.Fatalf("%s: %+v", user, a)
@@ -289,24 +292,24 @@ func TestPaymentOfACancelledClaim(t *testing.T) {
 		}
 	}
 	if log := p.log.String(); strings.Count(log, "a payment bought nothing and is owed back") != 2 {
-		t.Errorf("the log says\n%s", log)
+		t.Errorf("the log has\n%s", log)
 	}
 }
 
-// pending has the service say that payments are pending, and paid once that is set.
+// pending has the service report payments as pending, and paid once that is set.
 func (s *shop) pending() (paid *atomic.Bool) {
 	paid = new(atomic.Bool)
 	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) {
 		if paid.Load() {
-			tell(w, "paid", claim)
+			reply(w, "paid", claim)
 		} else {
-			tell(w, "pending", claim)
+			reply(w, "pending", claim)
 		}
 	})
 	return paid
 }
 
-// Whoever takes over asks about what was cancelled before.
+// A successor queries what was cancelled before.
 func TestCancelledBeforeATakeover(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
 	s.payment.Check.Interval = spec.Duration(200 * time.Millisecond)
@@ -332,7 +335,7 @@ func TestServiceHangsAndBuyersDoNot(t *testing.T) {
 	s.service.answers(func(w http.ResponseWriter, r *http.Request, _, claim string, _ int) {
 		select {
 		case <-over:
-			tell(w, "paid", claim)
+			reply(w, "paid", claim)
 		case <-r.Context().Done():
 		}
 	})
@@ -358,7 +361,7 @@ func TestServiceHangsAndBuyersDoNot(t *testing.T) {
 }
 
 // Whoever takes over finds the holds of before, and forgets nothing that the service has
-// said.
+// answered.
 func TestCheckSurvivesItsProcess(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
 	paid := s.pending()
@@ -367,7 +370,7 @@ func TestCheckSurvivesItsProcess(t *testing.T) {
 	for i := range 20 {
 		ids = append(ids, first.claim(fmt.Sprint("user-", i)).ID)
 	}
-	wait.Until(t, "the service was asked", func() bool { return s.service.count("user-19") > 0 })
+	wait.Until(t, "the service was queried", func() bool { return s.service.count("user-19") > 0 })
 	first.stop()
 	paid.Store(true)
 	second := s.serve()
@@ -381,25 +384,25 @@ func TestCheckSurvivesItsProcess(t *testing.T) {
 	}
 }
 
-// What another generation declares is asked from then on; one that this process cannot
-// carry out is told, and asks nobody.
+// What another generation declares is queried from then on; one that this process cannot
+// carry out is reported, and queries nobody.
 func TestCheckChangesLive(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
-	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { tell(w, "pending", claim) })
+	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { reply(w, "pending", claim) })
 	p := s.serve()
 	p.claim("ada")
-	wait.Until(t, "the first service is asked", func() bool { return s.service.count("ada") > 0 })
+	wait.Until(t, "the first service is queried", func() bool { return s.service.count("ada") > 0 })
 
 	s.payment.Check.TokenEnv = "ELSEWHERE"
 	s.replan()
 	const why = "sale paid: the environment variable ELSEWHERE is not set; payment.check.tokenEnv names it for the payment service's bearer token. Set it and start serve again"
-	wait.Until(t, "it is told", func() bool { return p.checker.Health().Error == why })
+	wait.Until(t, "it is reported", func() bool { return p.checker.Health().Error == why })
 	if log := p.log.String(); strings.Count(log, "payments are not checked") != 1 || p.checker.Health().Watched != 0 {
-		t.Errorf("%+v; the log says\n%s", p.checker.Health(), log)
+		t.Errorf("%+v; the log has\n%s", p.checker.Health(), log)
 	}
 
 	other := newService(t)
-	other.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { tell(w, "paid", claim) })
+	other.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { reply(w, "paid", claim) })
 	s.payment.Check.TokenEnv, s.payment.Check.URL = "", other.URL+"/{user}/{claim}"
 	s.replan()
 	p.become("ada", api.Sold)
@@ -416,13 +419,13 @@ func TestCheckChangesLive(t *testing.T) {
 	})
 	p.claim("bob")
 	last := newService(t)
-	last.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { tell(w, "paid", claim) })
+	last.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { reply(w, "paid", claim) })
 	check.URL = last.URL + "/{user}/{claim}"
 	s.payment.Check = &check
 	s.replan()
 	p.become("bob", api.Sold)
 	if n := other.count("bob"); n > 0 {
-		t.Error("asked without a check")
+		t.Error("queried without a check")
 	}
 }
 
@@ -431,7 +434,7 @@ type lying struct {
 	onlyDeclared
 	holds   []executor.Hold
 	answers []executor.Answer
-	asked   []executor.Settlement
+	settled []executor.Settlement
 	done    chan struct{} // closed after the last answer
 }
 
@@ -447,7 +450,7 @@ func (s *lying) Unpaid(id executor.ClaimID) (executor.Hold, bool) {
 
 func (s *lying) Do(_ context.Context, r executor.Request) executor.Answer {
 	x := *r.Settle
-	s.asked = append(s.asked, x)
+	s.settled = append(s.settled, x)
 	a := s.answers[0]
 	if s.answers = s.answers[1:]; len(s.answers) == 0 {
 		close(s.done)
@@ -456,10 +459,10 @@ func (s *lying) Do(_ context.Context, r executor.Request) executor.Answer {
 }
 
 // A settlement without an answer is repeated until it has one, and the service is not
-// asked again meanwhile.
+// queried again meanwhile.
 func TestSettlementIsRepeated(t *testing.T) {
 	service := newService(t)
-	service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { tell(w, "paid", claim) })
+	service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { reply(w, "paid", claim) })
 	sale := spec.Sale{Name: "movie", Payment: &spec.Payment{Check: &spec.PaymentCheck{
 		URL: service.URL + "/ada/{claim}", Interval: spec.Duration(4 * time.Millisecond), Timeout: spec.Duration(time.Minute), Success: `response.body.state == "paid"`,
 	}}}
@@ -479,18 +482,18 @@ func TestSettlementIsRepeated(t *testing.T) {
 	cancel()
 	<-ended
 	want := executor.Settlement{Claim: id, How: api.Confirm, Settlement: api.Settlement{Payment: "1-2-0"}}
-	if len(s.asked) != 4 || slices.ContainsFunc(s.asked, func(x executor.Settlement) bool { return x != want }) {
-		t.Errorf("the sale was asked %+v", s.asked)
+	if len(s.settled) != 4 || slices.ContainsFunc(s.settled, func(x executor.Settlement) bool { return x != want }) {
+		t.Errorf("the sale settled %+v", s.settled)
 	}
 	if n := service.count("ada"); n != 1 {
-		t.Errorf("the service was asked %d times", n)
+		t.Errorf("the service was queried %d times", n)
 	}
 	if text := log.String(); !strings.Contains(text, "a payment bought nothing and is owed back") {
-		t.Errorf("the log says\n%s", text)
+		t.Errorf("the log has\n%s", text)
 	}
 }
 
-// A service that fails for long is told of, once a minute, and when it is back.
+// A service that fails for long is reported, once a minute, and when it is back.
 func TestLongTroubleIsTold(t *testing.T) {
 	log := new(lines)
 	c := NewMachine(onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie"}}}, environment(nil), newLogger(log), rand.Float64)
@@ -504,11 +507,11 @@ func TestLongTroubleIsTold(t *testing.T) {
 	text := log.String()
 	if strings.Count(text, "gives no usable answer") != 2 || strings.Count(text, "answers again") != 1 ||
 		!strings.Contains(text, `host=pay.example since=1970-01-12T13:46:40Z why="success and failure are both true"`) {
-		t.Errorf("the log says\n%s", text)
+		t.Errorf("the log has\n%s", text)
 	}
 	c.noteHealth(at(0), errBoth)
 	c.noteHealth(at(time.Second), nil)
 	if log.String() != text {
-		t.Errorf("a short trouble is told:\n%s", log)
+		t.Errorf("a short trouble is reported:\n%s", log)
 	}
 }

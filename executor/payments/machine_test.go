@@ -40,7 +40,7 @@ func TestAttemptsOfAnEarlierEra(t *testing.T) {
 }
 
 // A claim is watched until its settlement has a final outcome, and is settled again until then
-// by what the service said.
+// by the answer of the service.
 func TestWatchedUntilSettled(t *testing.T) {
 	m, sale := newTestMachine()
 	sale.holds = []executor.Hold{held(1, time.Hour, time.Hour)}

@@ -45,12 +45,12 @@ func TestFirstTurn(t *testing.T) {
 		s := newTestSchedule(c.jitter)
 		s.add(at(0), held(1, time.Minute, 2*time.Minute), c.found)
 		if got := due(s); got != c.want {
-			t.Errorf("%s: asked after %v, want %v", name, got, c.want)
+			t.Errorf("%s: queried after %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-// A claim is asked about every interval, give or take a tenth, and later after failures,
+// A claim is queried every interval, give or take a tenth, and later after failures,
 // but never so late that its last answer would be missed.
 func TestPauses(t *testing.T) {
 	s := newTestSchedule(0)
@@ -60,18 +60,18 @@ func TestPauses(t *testing.T) {
 		t.Fatalf("got %v, %v", w, last)
 	}
 	if again, _ := s.take(at(0).Mono); again != nil {
-		t.Error("it is asked about twice at a time")
+		t.Error("it is queried twice at a time")
 	}
 	s.pending(at(0).Mono, w, regular, false)
 	if got := due(s); got != 4500*time.Millisecond {
-		t.Errorf("after an answer it is asked again in %v", got)
+		t.Errorf("after an answer it is queried again in %v", got)
 	}
 	now := 5 * time.Second
 	for _, want := range []time.Duration{2500, 5000, 10_000, 20_000, 30_000, 30_000} {
 		w, _ = s.take(at(now).Mono)
 		s.failed(at(now).Mono, w, false)
 		if got := due(s) - now; got != want*time.Millisecond {
-			t.Errorf("after %d failures it is asked again in %v, want %vms", w.failures, got, int64(want))
+			t.Errorf("after %d failures it is queried again in %v, want %vms", w.failures, got, int64(want))
 		}
 		now += time.Minute
 	}
@@ -86,11 +86,11 @@ func TestPauses(t *testing.T) {
 	s.failed(at(near).Mono, w, false)
 	s.tidy(regular)
 	if got := s.turns[regular][0].at - at(near).Mono; got != 250*time.Millisecond {
-		t.Errorf("two seconds before the release it is asked again in %v", got)
+		t.Errorf("two seconds before the release it is queried again in %v", got)
 	}
 }
 
-// What the ledger has not taken yet is told it soon again.
+// What the ledger has not taken yet is sent to it soon again.
 func TestPauseOfVerdict(t *testing.T) {
 	s := newTestSchedule(0)
 	s.interval = 10 * time.Minute
@@ -103,7 +103,7 @@ func TestPauseOfVerdict(t *testing.T) {
 	}
 }
 
-// The last look lies between the deadline and the release, and ends before that. It comes
+// The last query lies between the deadline and the release, and ends before that. It comes
 // before all others that are due.
 func TestLastLook(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func TestLastLook(t *testing.T) {
 	}
 }
 
-// After its last look a watch waits for its release; if the hold was extended meanwhile, it
+// After its last query a watch waits for its release; if the hold was extended meanwhile, it
 // goes on.
 func TestAfterTheLastLook(t *testing.T) {
 	s := newTestSchedule(0)
@@ -145,12 +145,12 @@ func TestAfterTheLastLook(t *testing.T) {
 	s.add(at(0), h, false)
 	w, _ := s.take(at(0).Mono)
 	if busy, _ := s.take(at(10 * time.Second).Mono); busy != nil {
-		t.Error("a last look while a request is under way")
+		t.Error("a last query while a request is under way")
 	}
 	s.pending(at(10*time.Second).Mono, w, regular, false)
 	w, last := s.take(at(11 * time.Second).Mono)
 	if last != lastQuery {
-		t.Fatal("the last look is left out")
+		t.Fatal("the last query is left out")
 	}
 	s.pending(at(11*time.Second).Mono, w, lastQuery, false)
 	if got := due(s); got != 21*time.Second || !w.over {
@@ -158,7 +158,7 @@ func TestAfterTheLastLook(t *testing.T) {
 	}
 	w, last = s.take(at(21 * time.Second).Mono)
 	if last != afterwards {
-		t.Errorf("it is asked about as %v", last)
+		t.Errorf("it is queried as %v", last)
 	}
 	s.hold(at(21*time.Second), w, h)
 	if !w.over {
@@ -166,11 +166,11 @@ func TestAfterTheLastLook(t *testing.T) {
 	}
 	s.hold(at(21*time.Second), w, held(1, 60*time.Second, 70*time.Second))
 	if w.over {
-		t.Error("an extended hold is not asked about any more")
+		t.Error("an extended hold is not queried any more")
 	}
 	s.pending(at(21*time.Second).Mono, w, afterwards, false)
 	if w, last := s.take(at(61 * time.Second).Mono); w == nil || last != lastQuery {
-		t.Errorf("the last look after the extension: %+v, %v", w, last)
+		t.Errorf("the last query after the extension: %+v, %v", w, last)
 	}
 	s.remove(w)
 	if w, _ := s.take(at(time.Hour).Mono); w != nil {
@@ -178,15 +178,15 @@ func TestAfterTheLastLook(t *testing.T) {
 	}
 }
 
-// A claim that was cancelled is asked about soon, behind all that may still be sold, and
-// once behind its release, which an extension has moved since it was asked about.
+// A claim that was cancelled is queried soon, behind all that may still be sold, and
+// once behind its release, which an extension has moved since its query.
 func TestAfterACancellation(t *testing.T) {
 	s := newTestSchedule(0)
 	s.add(at(0), held(1, 10*time.Second, 12*time.Second), false)
 	s.add(at(0), held(2, time.Hour, time.Hour), false)
 	w, r := s.take(at(0).Mono)
 	if w.id.Index != 1 || s.cancelled(at(0), w, r, at(22*time.Second).Wall) {
-		t.Fatalf("%+v is asked about at once", w)
+		t.Fatalf("%+v is queried at once", w)
 	}
 	if w, r := s.take(at(0).Mono); w == nil || w.id.Index != 2 || r != regular {
 		t.Fatalf("first: %+v, %v", w, r)
@@ -194,23 +194,23 @@ func TestAfterACancellation(t *testing.T) {
 	for i, answered := range []time.Duration{time.Second, 23 * time.Second} {
 		w, r := s.take(at(answered).Mono)
 		if w == nil || w.id.Index != 1 || r != afterwards || !s.cancelled(at(answered), w, r, at(22*time.Second).Wall) {
-			t.Fatalf("look %d: %+v, %v", i, w, r)
+			t.Fatalf("query %d: %+v, %v", i, w, r)
 		}
 		s.failed(at(answered).Mono, w, i > 0)
 		if w, r = s.take(at(answered + 5*time.Second).Mono); w == nil || w.id.Index != 1 || r != afterwards {
-			t.Fatalf("look %d, again: %+v, %v", i, w, r)
+			t.Fatalf("query %d, again: %+v, %v", i, w, r)
 		}
 		s.pending(at(answered).Mono, w, r, i > 0)
 		if got := due(s); i == 0 && got != 23*time.Second {
-			t.Errorf("after the first look it is asked about again in %v", got)
+			t.Errorf("after the first query it is queried again in %v", got)
 		}
 	}
 	if s.watches[w.id] != nil {
-		t.Error("it is asked about for ever")
+		t.Error("it is queried for ever")
 	}
 }
 
-// A claim that has expired is asked about once; where nobody answers, for a while, and
+// A claim that has expired is queried once; where nobody answers, for a while, and
 // behind all others.
 func TestAfterTheRelease(t *testing.T) {
 	s := newTestSchedule(0)
@@ -231,7 +231,7 @@ func TestAfterTheRelease(t *testing.T) {
 	}
 	s.failed(at(queriedAfter).Mono, w, true)
 	if s.watches[h.ID] != nil {
-		t.Error("it is asked about for ever")
+		t.Error("it is queried for ever")
 	}
 	s.add(at(0), h, true)
 	w, _ = s.take(at(0).Mono)

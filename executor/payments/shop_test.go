@@ -38,15 +38,15 @@ type service struct {
 	*httptest.Server
 
 	// mu guards the rest.
-	mu     sync.Mutex
-	answer func(w http.ResponseWriter, r *http.Request, user, claim string, asked int)
-	asked  map[string]int // by user
-	under  int            // requests under way
-	most   int            // of them
+	mu      sync.Mutex
+	answer  func(w http.ResponseWriter, r *http.Request, user, claim string, queries int)
+	queries map[string]int // by user
+	under   int            // requests under way
+	most    int            // of them
 }
 
 func newService(t *testing.T) *service {
-	s := &service{asked: make(map[string]int)}
+	s := &service{queries: make(map[string]int)}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -56,19 +56,19 @@ func newService(t *testing.T) *service {
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user, claim, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	s.mu.Lock()
-	s.asked[user]++
+	s.queries[user]++
 	s.under++
 	s.most = max(s.most, s.under)
-	answer, asked := s.answer, s.asked[user]
+	answer, queries := s.answer, s.queries[user]
 	s.mu.Unlock()
-	answer(w, r, user, claim, asked)
+	answer(w, r, user, claim, queries)
 	s.mu.Lock()
 	s.under--
 	s.mu.Unlock()
 }
 
-// answers sets what the service answers, the asked-th time that it is asked about a user.
-func (s *service) answers(f func(w http.ResponseWriter, r *http.Request, user, claim string, asked int)) {
+// answers sets what the service answers, to a query about a user; queries is its number.
+func (s *service) answers(f func(w http.ResponseWriter, r *http.Request, user, claim string, queries int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
@@ -77,10 +77,10 @@ func (s *service) answers(f func(w http.ResponseWriter, r *http.Request, user, c
 func (s *service) count(user string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[user]
+	return s.queries[user]
 }
 
-func tell(w http.ResponseWriter, state, claim string) {
+func reply(w http.ResponseWriter, state, claim string) {
 	fmt.Fprintf(w, `{"state":%q,"claim":%q,"id":"pay-%s"}`, state, claim, claim)
 }
 
@@ -124,7 +124,7 @@ func (s *shop) handles() (ledger.Logs, quorum.Node) {
 	return logs, node
 }
 
-// seller is a process that serves the sale and asks the service.
+// seller is a process that serves the sale and queries the service.
 type seller struct {
 	*executor.Executor
 	t       *testing.T

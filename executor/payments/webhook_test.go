@@ -18,7 +18,7 @@ import (
 	"salectl/spec"
 )
 
-// declaredSale is a sale of which only what it declares is asked.
+// declaredSale is a sale of which only its declaration is read.
 type declaredSale struct {
 	spec.Sale
 	away bool
@@ -218,7 +218,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What keeps a process from reading any message is told apart.
+// What keeps a process from reading any message is distinguished.
 func TestWebhooksThatCannotBeRead(t *testing.T) {
 	away := webhookOf(newKey)
 	away.sale.(onlyDeclared).away = true
@@ -234,7 +234,7 @@ func TestWebhooksThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What a process lacks is said with the name of the variable, and never with a secret.
+// What a process lacks is reported with the name of the variable, and never with a secret.
 func TestReady(t *testing.T) {
 	sale := spec.Sale{Name: "movie", Payment: &spec.Payment{
 		Check:   &spec.PaymentCheck{URL: "https://a/{claim}", Success: "true", TokenEnv: "TOKEN"},

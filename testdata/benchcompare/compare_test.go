@@ -85,7 +85,7 @@ func TestRatios(t *testing.T) {
 		}
 	}
 	if err := p.add(b, result{"claims/s": 100, "ns/claim": 10}, result{"claims/s": 50}); err == nil {
-		t.Error("a figure that the working tree no longer reports is not compared, and nobody is told")
+		t.Error("a figure that the working tree no longer reports is not compared, and is not reported")
 	}
 }
 
@@ -109,7 +109,7 @@ import "testing"
 
 func BenchmarkClaims(b *testing.B) {
 	b.Run("same", func(b *testing.B) { b.ReportMetric(1000, "claims/s") })
-	b.Run("same-and-more", func(b *testing.B) { b.Fatal("not asked for") })
+	b.Run("same-and-more", func(b *testing.B) { b.Fatal("not requested") })
 	b.Run("slower", func(b *testing.B) { b.ReportMetric(1000, "claims/s") })
 	b.Run("faster", func(b *testing.B) { b.ReportMetric(1000, "claims/s") })
 	b.Run("broken", func(b *testing.B) {})

@@ -30,7 +30,7 @@ type options struct {
 	only      *regexp.Regexp
 }
 
-// errLoss says that the working tree is slower.
+// errLoss reports that the working tree is slower.
 var errLoss = errors.New("the working tree is slower beyond the noise")
 
 func main() {
@@ -77,7 +77,7 @@ func run(ctx context.Context, o options, folder string, list []benchmark, out io
 	defer func() { err = errors.Join(err, s.close()) }()
 	pairs := newPairs(chosen)
 	for round := range o.rounds {
-		say("round %d of %d", round+1, o.rounds)
+		progress("round %d of %d", round+1, o.rounds)
 		for _, b := range chosen {
 			base, now, err := s.pair(ctx, b, round%2 == 1)
 			if err != nil {
@@ -92,5 +92,5 @@ func run(ctx context.Context, o options, folder string, list []benchmark, out io
 	return pairs.report(out, o.threshold)
 }
 
-// say tells whoever waits how far it is.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress reports the progress of the run.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

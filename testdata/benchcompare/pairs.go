@@ -73,7 +73,7 @@ func median(values []float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
 }
 
-// verdict says in a word what an interval means.
+// verdict returns the meaning of an interval in a word.
 func verdict(s benchmath.Summary, threshold float64) string {
 	switch {
 	case s.Hi < 1-threshold:

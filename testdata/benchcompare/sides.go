@@ -55,7 +55,7 @@ func openSides(ctx context.Context, folder, base string, list []benchmark) (_ *s
 		}
 		slices.Sort(packages)
 		packages = slices.Compact(packages)
-		say("building the test programs of %s", v.tree)
+		progress("building the test programs of %s", v.tree)
 		build := append([]string{"test", "-c", "-o", v.programs + "/"}, packages...)
 		if _, err := command(ctx, v.tree, "go", build...); err != nil {
 			return nil, err
@@ -126,10 +126,10 @@ func exactly(name string) string {
 func command(ctx context.Context, folder, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = folder
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, said.Bytes(), out.Bytes())
+		return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, stderr.Bytes(), out.Bytes())
 	}
 	return out.Bytes(), nil
 }
