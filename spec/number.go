@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -63,4 +64,90 @@ func readNumber(text string, least, most int64) (int64, *fault) {
 		return 0, &fault{fmt.Sprintf("is above %d", most), fmt.Sprintf("Write a number from %d to %d.", least, most)}
 	}
 	return n, nil
+}
+
+// Count formats a number with its noun for people: "1 unit", "2 units", "12,345 units".
+func Count[N int | int64 | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Grouped(n) + " " + noun + "s"
+}
+
+// Subject is Count with a verb for one and for several: "1 unit is", "2 units are".
+func Subject[N int | int64 | uint64](n N, noun, one, several string) string {
+	if n != 1 {
+		one = several
+	}
+	return Count(n, noun) + " " + one
+}
+
+// mostRanges is the maximum number of ranges in the result of Numbers.
+const mostRanges = 10
+
+// Numbers lists ascending whole numbers, with ranges for three or more consecutive ones: "0-3,
+// 5, 6". After ten ranges and single numbers it only counts the rest.
+func Numbers[N int | int64](list []N) string {
+	var words []string
+	for at := 0; at < len(list); {
+		end := at + 1
+		for end < len(list) && list[end] == list[end-1]+1 {
+			end++
+		}
+		if end < at+3 {
+			end = at + 1
+		}
+		if len(words) == mostRanges {
+			return fmt.Sprintf("%s and %s more", strings.Join(words, ", "), Grouped(len(list)-at))
+		}
+		word := fmt.Sprint(list[at])
+		if end > at+1 {
+			word += fmt.Sprintf("-%d", list[end-1])
+		}
+		words, at = append(words, word), end
+	}
+	return strings.Join(words, ", ")
+}
+
+// Grouped formats a number with a comma every three digits.
+func Grouped[N int | int64 | uint64](n N) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// currencies are the codes of ISO 4217 as of January 2026, by their decimals, without those
+// that have no decimals: metals, units of account, test codes and the code for no currency.
+// golang.org/x/text/currency has an old list, with customary decimals instead of those of ISO.
+var currencies = map[int][]string{
+	0: strings.Fields("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"),
+	2: strings.Fields(`AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BOV BRL BSD BTN BWP BYN BZD
+		CAD CDF CHE CHF CHW CNY COP COU CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP
+		GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL
+		MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN
+		QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD
+		TWD TZS UAH USD USN UYU UZS VED VES WST XAD XCD XCG YER ZAR ZMW ZWG`),
+	3: strings.Fields("BHD IQD JOD KWD LYD OMR TND"),
+	4: strings.Fields("CLF UYW"),
+}
+
+// readCurrency returns the decimals of a currency.
+func readCurrency(text string) (scale int, f *fault) {
+	code := strings.ToUpper(text)
+	for scale, codes := range currencies {
+		switch {
+		case !slices.Contains(codes, code):
+		case code != text:
+			return 0, &fault{"is not in capitals", fmt.Sprintf("Write %s.", code)}
+		default:
+			return scale, nil
+		}
+	}
+	const write = "Write a code of ISO 4217 in capitals, such as CNY or EUR."
+	if code == "XXX" {
+		return 0, &fault{"is the code for no currency", write}
+	}
+	return 0, &fault{"is no currency", write}
 }

@@ -6,14 +6,19 @@ import "github.com/cespare/xxhash/v2"
 // remainder one each to the first shards. The sum is exactly stock.
 func Shares(stock int64, lockCount int) []int64 {
 	shares := make([]int64, lockCount)
-	each, rest := stock/int64(lockCount), stock%int64(lockCount)
 	for i := range shares {
-		shares[i] = each
-		if int64(i) < rest {
-			shares[i]++
-		}
+		shares[i] = shareOf(stock, lockCount, i)
 	}
 	return shares
+}
+
+// shareOf returns the part of a total that a shard has.
+func shareOf(total int64, lockCount, shard int) int64 {
+	each, rest := total/int64(lockCount), total%int64(lockCount)
+	if int64(shard) < rest {
+		each++
+	}
+	return each
 }
 
 // Allotment returns the number of grabs of one shard's list that the ledger may lack: the
@@ -21,11 +26,7 @@ func Shares(stock int64, lockCount int) []int64 {
 // over all shards the ledger lacks at most the backlog or, if that is less than their number,
 // one each.
 func Allotment(backlog int64, lockCount, shard int) int64 {
-	each, rest := backlog/int64(lockCount), backlog%int64(lockCount)
-	if int64(shard) < rest {
-		each++
-	}
-	return max(each, 1)
+	return max(shareOf(backlog, lockCount, shard), 1)
 }
 
 // HomeShard returns the home shard of a user.
