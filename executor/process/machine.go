@@ -24,9 +24,9 @@
 //	serving   error -> lost        the sale's log cannot be followed: the shards stop, Advance fails for good
 //	any       Drain -> draining    requests are refused, or go to peers; the session ends and no other begins
 //
-// The files, each using only those below it: machine.go (Advance), problems.go, traffic.go; inbound.go
-// (requests of peers); request.go (requests of this process); admission.go (the gate); status.go (what others
-// read); session.go; eligibility.go (rules).
+// The files, each using only those below it: machine.go (Advance), problems.go; inbound.go (requests of
+// peers); request.go (requests of this process); admission.go (the gate); status.go (what others read, and the
+// samples of traffic); session.go; eligibility.go (rules).
 package process
 
 import (

@@ -170,7 +170,7 @@ func (p *Pending) Refuse(r Request, a Answer) Answer {
 // Contradicted reports whether a denies the claim of r while an earlier request of the same key is under way, or
 // is in doubt.
 func (p *Pending) Contradicted(r *Request, a *Answer) bool {
-	return r.Key != "" && a.Denies() && (p.Underway.Has(r) || !p.EndsDoubts(a) && p.Doubts.Has(r.User, r.Key))
+	return r.Key != "" && (p.Underway.Has(r) || !p.EndsDoubts(a) && p.Doubts.Has(r.User, r.Key)) && a.Denies()
 }
 
 // EndsDoubts reports whether a refusal without a look-up of the key also is the answer to all requests of the
@@ -192,7 +192,7 @@ func (p *Pending) KeepInDoubt(user, key string) {
 // list may have given the user a unit that the log lacks, because this process has not filled the list yet.
 // The caller then queues the request, and the list decides.
 func (p *Pending) ListMayContradict(a *Answer) bool {
-	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.mayLack() && p.logCompletePeriod.Load() == 0
+	return p.mayLack() && p.logCompletePeriod.Load() == 0 && !a.isFinalForUser() && a.Denies() && a.Outcome.Row().Retry == api.Final
 }
 
 // Abandoned records that the requester has gone, though the request may be accepted.

@@ -8,7 +8,7 @@
 //     Any other request becomes a request.Ticket, which Offer queues. It enters the table
 //     request.Underway, so that no repetition of its key gets an answer that denies it. With engine ledger
 //     it waits in the shard's inbox (inbox.go), with engine redis in the queue of the node that has the
-//     shard's list (nodequeue.go, package listengine).
+//     shard's list (enginelists.go, package listengine).
 //  2. Engine ledger: when the outcome of the shard's last commit is known, its sequencer takes
 //     all queued requests and decides them in order against the ledger's state (commit.go,
 //     requests.go, engine.go). Requests that get nothing are answered. Requests
