@@ -21,9 +21,9 @@ func TestPartsThatAreNone(t *testing.T) {
 		want      string
 		problem   string
 	}{
-		"in a sale that gives none": {ledger.PhaseSettings(pb.Phase_OPEN), 4, 3, "gets all or nothing", "of 3 units of the 4 asked for, " + partial + "false"},
-		"requested as many":         {ledger.SomeSettings(), 3, 3, "a claim of 3 units that requested 3", "of 3 units of the 3 asked for, " + partial + "true"},
-		"requested fewer":           {ledger.SomeSettings(), 2, 3, "a claim of 3 units that requested 2", "of 3 units of the 2 asked for, " + partial + "true"},
+		"in a sale that gives none": {ledger.PhaseSettings(pb.Phase_OPEN), 4, 3, "gets all or nothing", "of 3 units of 4 requested, " + partial + "false"},
+		"requested as many":         {ledger.SomeSettings(), 3, 3, "a claim of 3 units that requested 3", "of 3 units of 3 requested, " + partial + "true"},
+		"requested fewer":           {ledger.SomeSettings(), 2, 3, "a claim of 3 units that requested 2", "of 3 units of 2 requested, " + partial + "true"},
 		"more are there": {ledger.SomeSettings(), 3, 2, "a claim of 2 units that requested 3, of a user who has 0, where 10 are available",
 			partial + "true, where 1 more could be given"},
 		"the limit":      {ledger.SomeSettings(), 4, 3, "", ""},

@@ -102,7 +102,7 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	}
 }
 
-// part checks a claim of fewer units than were asked for: none that the user might have had is
+// part checks a claim of fewer units than requested: none that the user might have had is
 // left. units is the number that the user has with it.
 func (b *Book) part(op *pb.Claim, units int64) {
 	if op.GetRequested() == 0 {
@@ -110,7 +110,7 @@ func (b *Book) part(op *pb.Claim, units int64) {
 	}
 	left := min(b.settings.GetPerUserLimit()-units, b.free.Count()-int64(len(op.GetUnits())))
 	if !b.settings.GetPartial() || int64(op.GetRequested()) <= int64(len(op.GetUnits())) || op.GetFill() != 0 || left > 0 {
-		b.fault("a claim of %d units of the %d asked for, in a sale whose partial is %v, where %d more could be given",
+		b.fault("a claim of %d units of %d requested, in a sale whose partial is %v, where %d more could be given",
 			len(op.GetUnits()), op.GetRequested(), b.settings.GetPartial(), left)
 	}
 }
