@@ -41,7 +41,10 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 		}()
 		return cancel
 	}
-	return e.machine.Begin(r, answered).GiveUp
+	if p := e.machine.Begin(r, answered); p != nil {
+		return p.GiveUp
+	}
+	return func() {}
 }
 
 // do sets the answer to a request in a, which is zero, without the payloads of its units.

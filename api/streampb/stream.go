@@ -17,7 +17,7 @@ import (
 	"slices"
 )
 
-//go:generate protoc --proto_path=../.. --go_out=../.. --go_opt=paths=source_relative --go-vtproto_out=../.. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size+pool,pool=salectl/api/streampb.Request,pool=salectl/api/streampb.NewClaim,pool=salectl/api/streampb.Reply,pool=salectl/api/streampb.Answer,pool=salectl/api/streampb.Claim,pool=salectl/api/streampb.ClaimID api/streampb/stream.proto
+//go:generate protoc --proto_path=../.. --go_out=../.. --go_opt=paths=source_relative --go-vtproto_out=../.. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size+pool,pool=salectl/api/streampb.NewClaim,pool=salectl/api/streampb.Answer,pool=salectl/api/streampb.Claim,pool=salectl/api/streampb.ClaimID api/streampb/stream.proto
 
 // Maximum sizes in bytes of a message to a server, and of a server's: a user may have many
 // claims.
@@ -103,15 +103,28 @@ func (r *Reader) Next() (message []byte, err error) {
 // its strings. The zero value is ready to use.
 type Decoder struct {
 	request Request
-	reply   Reply
+	claim   Request_Claim // the kind of most requests, used again
+
+	reply  Reply
+	answer Reply_Answer // the kind of most replies, used again
 }
 
 var errMalformed = errors.New("the message is not a protobuf message of the stream")
 
 // Request decodes a message to a server.
 func (d *Decoder) Request(b []byte) (*Request, error) {
-	d.request.ResetVT()
-	if d.request.UnmarshalVT(b) != nil {
+	if d.claim.Claim == nil {
+		d.claim.Claim = new(NewClaim)
+	}
+	d.request.Reset()
+	d.claim.Claim.ResetVT()
+	d.request.Kind = &d.claim // UnmarshalVT puts a claim into it, and replaces it by any other kind
+	err := d.request.UnmarshalVT(b)
+	if d.request.Kind == &d.claim && d.claim.Claim.User == "" { // perhaps the message has no kind
+		d.request.Reset()
+		err = d.request.UnmarshalVT(b)
+	}
+	if err != nil {
 		return nil, errMalformed
 	}
 	return &d.request, nil
@@ -119,8 +132,18 @@ func (d *Decoder) Request(b []byte) (*Request, error) {
 
 // Reply decodes a message of a server.
 func (d *Decoder) Reply(b []byte) (*Reply, error) {
-	d.reply.ResetVT()
-	if d.reply.UnmarshalVT(b) != nil {
+	if d.answer.Answer == nil {
+		d.answer.Answer = new(Answer)
+	}
+	d.reply.Reset()
+	d.answer.Answer.ResetVT()
+	d.reply.Kind = &d.answer // as for requests
+	err := d.reply.UnmarshalVT(b)
+	if a := d.answer.Answer; d.reply.Kind == &d.answer && a.Outcome == "" && a.Claim == nil && len(a.Claims) == 0 {
+		d.reply.Reset()
+		err = d.reply.UnmarshalVT(b)
+	}
+	if err != nil {
 		return nil, errMalformed
 	}
 	return &d.reply, nil

@@ -1357,30 +1357,6 @@ func (m *Problem) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-var vtprotoPool_Request = sync.Pool{
-	New: func() interface{} {
-		return &Request{}
-	},
-}
-
-func (m *Request) ResetVT() {
-	if m != nil {
-		if oneof, ok := m.Kind.(*Request_Claim); ok {
-			oneof.Claim.ReturnToVTPool()
-		}
-		m.Reset()
-	}
-}
-func (m *Request) ReturnToVTPool() {
-	if m != nil {
-		m.ResetVT()
-		vtprotoPool_Request.Put(m)
-	}
-}
-func RequestFromVTPool() *Request {
-	return vtprotoPool_Request.Get().(*Request)
-}
-
 var vtprotoPool_NewClaim = sync.Pool{
 	New: func() interface{} {
 		return &NewClaim{}
@@ -1425,30 +1401,6 @@ func (m *ClaimID) ReturnToVTPool() {
 }
 func ClaimIDFromVTPool() *ClaimID {
 	return vtprotoPool_ClaimID.Get().(*ClaimID)
-}
-
-var vtprotoPool_Reply = sync.Pool{
-	New: func() interface{} {
-		return &Reply{}
-	},
-}
-
-func (m *Reply) ResetVT() {
-	if m != nil {
-		if oneof, ok := m.Kind.(*Reply_Answer); ok {
-			oneof.Answer.ReturnToVTPool()
-		}
-		m.Reset()
-	}
-}
-func (m *Reply) ReturnToVTPool() {
-	if m != nil {
-		m.ResetVT()
-		vtprotoPool_Reply.Put(m)
-	}
-}
-func ReplyFromVTPool() *Reply {
-	return vtprotoPool_Reply.Get().(*Reply)
 }
 
 var vtprotoPool_Answer = sync.Pool{
@@ -2252,7 +2204,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 			} else {
-				v := NewClaimFromVTPool()
+				v := &NewClaim{}
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
@@ -3671,7 +3623,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 			} else {
-				v := AnswerFromVTPool()
+				v := &Answer{}
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}

@@ -62,10 +62,13 @@ func (d *Admission) fail(t *session, why error) {
 	}
 }
 
+// awaiter arranges to be notified of the answer to a ticket that was admitted under a session.
+type awaiter func(ticket *request.Ticket, under *session)
+
 // admit answers a request at once, or queues it for its shard here or at a peer. It sets an immediate answer
 // in a, which is zero, and returns nil. For a queued request it returns the ticket, and the session that
-// completes the answer. x is called when the ticket has its answer; nil: the caller waits.
-func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request, x *Pending, a *request.Answer) (*request.Ticket, *session) {
+// completes the answer. await is called with both before the ticket is queued; nil: the caller waits.
+func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request, await awaiter, a *request.Answer) (*request.Ticket, *session) {
 	if why := check(r); why != "" {
 		*a = request.Answer{Outcome: api.BadRequest, Message: why}
 		return nil, nil
@@ -93,13 +96,13 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request
 		fallthrough
 	case s == nil || t.remotes[i].Busy() || d.links.Any() && !s.May(now):
 		// Earlier requests wait for the shard's owner, or another process is about to own the shard.
-		return d.forward(now, t, i, request.NewTicket(d.tickets, *r, d.newKey, now.Mono), x, a)
+		return d.forward(now, t, i, request.NewTicket(d.tickets, *r, d.newKey, now.Mono), await, a)
 	}
 	ticket := d.admitLocal(ctx, now, t, s, r, a)
 	if ticket == nil {
 		return nil, nil
 	}
-	return d.queue(now, t, s, ticket, x, a)
+	return d.queue(now, t, s, ticket, await, a)
 }
 
 // admitLocal admits a claim or settlement to a shard of this process. It returns the ticket to queue, or sets
@@ -145,16 +148,18 @@ func (d *Admission) admitLocal(ctx context.Context, now clock.Now, t *session, s
 
 // admitAgain is admit for a request that must be decided again, because the rules have changed since its ticket
 // before was admitted. That ticket stays in the table Underway until the next one replaces it.
-func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
+func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *request.Ticket, await awaiter, a *request.Answer) (*request.Ticket, *session) {
 	r := before.Repeat()
-	ticket, t := d.admit(ctx, now, &r, x, a)
+	ticket, t := d.admit(ctx, now, &r, await, a)
 	before.Finish()
 	return ticket, t
 }
 
 // queue queues a ticket on a shard of this process. If the shard refuses it, queue sets the refusal in a.
-func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
-	x.waitFor(ticket, t)
+func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *request.Ticket, await awaiter, a *request.Answer) (*request.Ticket, *session) {
+	if await != nil {
+		await(ticket, t)
+	}
 	switch refused := s.Offer(now, ticket); {
 	case refused == "":
 		return ticket, t
@@ -169,7 +174,7 @@ func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *req
 }
 
 // forward queues a ticket for the peer that owns shard i. If it cannot, it sets the refusal in a.
-func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
+func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ticket, await awaiter, a *request.Answer) (*request.Ticket, *session) {
 	refuse := func(why request.Answer) (*request.Ticket, *session) {
 		r := ticket.Received()
 		ticket.Free()
@@ -179,7 +184,9 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 	if !d.links.Any() {
 		return refuse(*d.away.Load())
 	}
-	x.waitFor(ticket, t)
+	if await != nil {
+		await(ticket, t)
+	}
 	if refused := t.remotes[i].Offer(now, ticket); refused != "" {
 		return refuse(request.Refusal(refused))
 	}

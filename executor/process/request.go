@@ -69,12 +69,20 @@ func (m *Machine) Drained(r *request.Request) <-chan struct{} {
 	return nil
 }
 
-// Begin admits a request. answered is called once, perhaps before Begin returns. Begin is safe for concurrent use.
-func (m *Machine) Begin(r request.Request, answered func(request.Answer)) *Pending {
-	p := &Pending{m: m, answered: answered}
+// Begin admits a request. answered is called once, perhaps before Begin returns. The result is nil if the request
+// was answered without a ticket. Begin is safe for concurrent use.
+func (m *Machine) Begin(r request.Request, answered func(request.Answer)) (p *Pending) {
 	var a request.Answer
-	if ticket, _ := m.admit(context.Background(), m.clock(), &r, p, &a); ticket == nil {
+	ticket, _ := m.admit(context.Background(), m.clock(), &r, func(t *request.Ticket, under *session) {
+		p = &Pending{m: m, answered: answered}
+		p.waitFor(t, under)
+	}, &a)
+	switch {
+	case ticket != nil:
+	case p != nil:
 		p.finish(a)
+	default:
+		answered(a)
 	}
 	return p
 }
@@ -83,7 +91,7 @@ func (m *Machine) Begin(r request.Request, answered func(request.Answer)) *Pendi
 func (p *Pending) Repeat() {
 	p.state.Store(pendingWaiting)
 	var a request.Answer
-	if ticket, _ := p.m.admitAgain(context.Background(), p.m.clock(), p.ticket, p, &a); ticket == nil {
+	if ticket, _ := p.m.admitAgain(context.Background(), p.m.clock(), p.ticket, p.waitFor, &a); ticket == nil {
 		p.finish(a)
 	}
 }
@@ -133,9 +141,6 @@ const (
 
 // waitFor sets the ticket of the request, before the ticket can be answered.
 func (p *Pending) waitFor(t *request.Ticket, under *session) {
-	if p == nil {
-		return
-	}
 	if under.packets != nil {
 		under.packets() // they are computed here, and not where the answer is delivered
 	}

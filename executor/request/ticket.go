@@ -53,8 +53,9 @@ type Search struct {
 // The table's lock guards it.
 type keyEntry struct {
 	holder atomic.Pointer[Pending] // the Pending that entered the ticket last; nil: the request came without a key; may change while the requester gives up
+	hash   uint64                  // of user and key
 	number uint64                  // in the order of entering
-	older  *Ticket                 // the previous ticket of the same user and key; nil: there is none
+	older  *Ticket                 // the previous ticket of the same hash; nil: there is none
 
 	retained  bool // it stays in the table although it has an answer: its request is decided again
 	abandoned bool // the requester has gone, though the request may be accepted

@@ -85,8 +85,10 @@ func (p *Process) Begin(now clock.Now, r request.Request, answered func(request.
 	p.now = now
 	x := p.Machine.Begin(r, answered)
 	return func() {
-		x.Deliver()
-		x.GiveUp()
+		if x != nil {
+			x.Deliver()
+			x.GiveUp()
+		}
 	}
 }
 
