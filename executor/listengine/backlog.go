@@ -60,9 +60,8 @@ const (
 // uncounted reports whether a call for the user may give a unit that is not counted yet.
 func (s grabState) uncounted() bool { return s&(unloggedGrab|unsure) == 0 }
 
-// setState changes a user's state, and the counts.
-func (q *queue) setState(user string, to grabState) {
-	was := q.users[user]
+// setState changes a user's state from was, which it is, and the counts.
+func (q *queue) setState(user string, was, to grabState) {
 	q.inFlight += int(to&inFlight) - int(was&inFlight)
 	q.backlog.count(was, -1)
 	q.backlog.count(to, 1)
@@ -80,7 +79,8 @@ func (q *queue) mayHaveLocked(user string) bool { return !q.users[user].uncounte
 // had given one (givenBefore), that it got no reply (unsure), or that it gave nothing (0). In the last case an
 // earlier call without a reply may have given a unit, or may do so yet.
 func (q *queue) endCall(user string, got grabState) {
-	s := q.users[user] &^ inFlight
+	was := q.users[user]
+	s := was &^ inFlight
 	switch {
 	case s == superseded:
 		s = 0
@@ -89,15 +89,15 @@ func (q *queue) endCall(user string, got grabState) {
 	case got == givenBefore && s == unsure: // else the ledger has the unit, unless it is known to lack it
 		s = unloggedGrab
 	}
-	q.setState(user, s)
+	q.setState(user, was, s)
 }
 
 // setLogged records that the ledger has the unit that a user was given.
 func (q *queue) setLogged(user string) {
 	if s := q.users[user]; s&inFlight != 0 {
-		q.setState(user, inFlight|superseded) // the reply may still report the unit
+		q.setState(user, s, inFlight|superseded) // the reply may still report the unit
 	} else {
-		q.setState(user, 0)
+		q.setState(user, s, 0)
 	}
 }
 
@@ -105,7 +105,7 @@ func (q *queue) setLogged(user string) {
 // that is not lost. Only users with a call under way keep a state.
 func (q *queue) resetCounts() {
 	for user, s := range q.users {
-		q.setState(user, s&inFlight)
+		q.setState(user, s, s&inFlight)
 	}
 }
 

@@ -281,11 +281,14 @@ func TestFreeStuck(t *testing.T) {
 		wakes  bool // it is looked again
 	}{
 		"stuck":                           {func(*counted, *queue) {}, 1, true},
-		"nobody may have something":       {func(_ *counted, q *queue) { q.setState("a", 0) }, 0, false},
+		"nobody may have something":       {func(_ *counted, q *queue) { q.setState("a", q.users["a"], 0) }, 0, false},
 		"the list is off":                 {func(_ *counted, q *queue) { q.fill = 0 }, 0, false},
-		"the ledger is not that far back": {func(_ *counted, q *queue) { q.setState("lacks one", 0) }, 0, true},
-		"another shard's is":              {func(c *counted, q *queue) { q.setState("lacks one", 0); c.queues[0].backlog.unlogged = 3 }, 0, true},
-		"a call is under way":             {func(_ *counted, q *queue) { q.setState("b", inFlight) }, 0, true},
+		"the ledger is not that far back": {func(_ *counted, q *queue) { q.setState("lacks one", q.users["lacks one"], 0) }, 0, true},
+		"another shard's is": {func(c *counted, q *queue) {
+			q.setState("lacks one", q.users["lacks one"], 0)
+			c.queues[0].backlog.unlogged = 3
+		}, 0, true},
+		"a call is under way": {func(_ *counted, q *queue) { q.setState("b", q.users["b"], inFlight) }, 0, true},
 		"the node does not answer": {func(c *counted, q *queue) {
 			q.failed = failure{since: c.now, last: c.now, err: errors.New("it is silent")}
 			q.retryAt = c.now.Mono - StuckCheckEvery + 1
@@ -303,9 +306,9 @@ func TestFreeStuck(t *testing.T) {
 			c := newCounted(t, 3)
 			q := c.queues[1] // behind a shard of which nothing is in doubt
 			for _, user := range []string{"lacks one", "lacks another"} {
-				q.setState(user, unloggedGrab)
+				q.setState(user, q.users[user], unloggedGrab)
 			}
-			q.setState("a", unsure)
+			q.setState("a", q.users["a"], unsure)
 			test.change(c, q)
 			wake := c.g.rebuildStuck(c.now)
 			if e := c.posted[1]; len(e) != test.events || len(e) > 0 && e[0] != shard.Event(shard.FillLost{Fill: 1}) {

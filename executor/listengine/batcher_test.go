@@ -866,7 +866,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 	}{
 		"while the ledger is as far behind as it may be": {func(c *counted) {
 			c.queues[0].setFill(c.now, 2)
-			c.queues[0].setState("somebody", unloggedGrab)
+			c.queues[0].setState("somebody", c.queues[0].users["somebody"], unloggedGrab)
 			c.next()
 		}, api.Sold, api.Overloaded},
 		"without rights": {func(c *counted) {

@@ -115,7 +115,7 @@ func (c *Call) add(now clock.Now, q *queue, most int) int {
 			}
 			first--
 		}
-		q.setState(t.User, s|inFlight)
+		q.setState(t.User, s, s|inFlight)
 		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)
 		tickets = append(tickets, t)
 	}

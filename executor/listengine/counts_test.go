@@ -64,8 +64,8 @@ func TestStandings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &queue{users: map[string]grabState{}}
-			q.setState("v", inFlight|unloggedGrab|unsure) // somebody else
-			q.setState("u", test.from)
+			q.setState("v", q.users["v"], inFlight|unloggedGrab|unsure) // somebody else
+			q.setState("u", q.users["u"], test.from)
 			test.hear(q)
 			other := q.users["v"]
 			if got, known := q.users["u"]; got != test.to || known != (test.to != 0) {
@@ -99,8 +99,8 @@ func TestStandings(t *testing.T) {
 func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
 	q := newCounted(t, 1).queues[0]
 	q.given = 1
-	q.setState("u", unloggedGrab)
-	q.setState("v", unsure)
+	q.setState("u", q.users["u"], unloggedGrab)
+	q.setState("v", q.users["v"], unsure)
 	done := q.Drain()
 	q.drain(closed)
 	select {

@@ -114,7 +114,8 @@ var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, 
 func (q *queue) answerBatch(ts []*request.Ticket, atUs int64, given lists.Given, n *shard.GrabsDone) {
 	n.Entry = given.Entry
 	counted := q.countedFill == n.Fill // else the list was drained since, and will be filled again
-	var answered []*request.Ticket
+	answered := make([]*request.Ticket, 0, len(ts))
+	n.Grabs = make([]ledger.Grab, 0, len(ts))
 	for i, t := range ts {
 		u := given.Units[i]
 		another := u.Before && u.Key != t.Key // the unit is that of another request of the user
