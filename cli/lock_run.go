@@ -80,7 +80,7 @@ func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
 		return err
 	}
 	command.Stdin, command.Stdout, command.Stderr = p.in, p.out.W, p.err
-	o.held.Say = func(text string) { p.say("salectl: %s", text) }
+	o.held.Notify = func(text string) { p.say("salectl: %s", text) }
 	o.held.Address = strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_") // user@host:pid
 	taken := lock.TakeSignals(p.letGo, p.ignored)
 	return p.withNodes("salectl lock run", sales, func(nodes []quorum.Node) error {
