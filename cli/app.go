@@ -12,7 +12,7 @@ import (
 // Groups of commands, in the order of the help.
 const (
 	groupSale    = "Run a sale"
-	groupLook    = "Inspect a sale"
+	groupInspect = "Inspect a sale"
 	groupProgram = "The program"
 )
 
@@ -53,7 +53,7 @@ func (p *program) newApp() *urfave.App {
 				p.version(false)
 				return nil
 			}
-			p.say("%s", helpOf(root))
+			p.logf("%s", helpOf(root))
 			return &usageError{command: root.Name, what: "no command was given"}
 		},
 	}

@@ -99,12 +99,12 @@ func (p *program) jobs(ctx context.Context, o planOptions, saved savedPlan, sale
 	if err := p.makeAll(ctx, o, jobs); err != nil || saved.path != "" {
 		return jobs, err
 	}
-	return jobs, p.askForAll(ctx, o.source, jobs, yes, question, several)
+	return jobs, p.confirmAll(ctx, o.source, jobs, yes, question, several)
 }
 
-// carryOut applies a plan, and reports the result: in JSON, or by the text that say returns for
-// people. For an empty plan, say receives nil; "" stands for no text.
-func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.Plan, asJSON bool, say func(*apply.Result) string) error {
+// carryOut applies a plan, and reports the result: in JSON, or by the text that describe returns.
+// For an empty plan, describe receives nil. It prints nothing for "".
+func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.Plan, asJSON bool, describe func(*apply.Result) string) error {
 	end := func() {}
 	if !plan.Empty() {
 		cfg.Progress, end = p.progress(plan, asJSON)
@@ -117,7 +117,7 @@ func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.
 	if plan.Empty() {
 		result = nil
 	}
-	p.applied(plan, result, asJSON, say)
+	p.applied(plan, result, asJSON, describe)
 	if err != nil {
 		p.report(err)
 		return shown{err}
@@ -126,12 +126,12 @@ func (p *program) carryOut(ctx context.Context, cfg apply.Config, plan *planner.
 }
 
 // applied reports the result of a plan; nil: the plan was empty.
-func (p *program) applied(plan *planner.Plan, r *apply.Result, asJSON bool, say func(*apply.Result) string) {
+func (p *program) applied(plan *planner.Plan, r *apply.Result, asJSON bool, describe func(*apply.Result) string) {
 	if asJSON {
 		p.emit(resultOf(plan, r))
 		return
 	}
-	if text := say(r); text != "" {
+	if text := describe(r); text != "" {
 		fmt.Fprintln(p.out, p.withFlags(text, plan.Sale))
 	}
 	if r != nil {
@@ -163,7 +163,7 @@ func committed(r *ledger.PacketsStatus) string {
 // warn prints failures that do not affect the result.
 func (p *program) warn(warnings []string) {
 	for _, w := range warnings {
-		p.say("%s %s", p.colours(p.err).Yellow("Warning:"), w)
+		p.logf("%s %s", p.colours(p.err).Yellow("Warning:"), w)
 	}
 }
 

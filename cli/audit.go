@@ -21,25 +21,25 @@ import (
 
 func (p *program) auditCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "audit", Category: groupLook, Usage: "verify that every unit is accounted for",
+		Name: "audit", Category: groupInspect, Usage: "verify that every unit is accounted for",
 		Description: "Reads the whole ledger and accounts for each unit and each user, also while the sale is " +
 			"served. Exits with 3 if it finds a fault. With --user, --unit or --state it also lists " +
 			"the claims that match all of them.\n\n" +
 			"With --export it reads only an export, also of a destroyed sale, without a sale file or " +
 			"a server. It reports the line of each fault, and what the file cannot prove. Flags that select " +
-			"sales or claims, --report, --threshold and --timeout do not go with it.",
+			"sales or claims, --report, --threshold and --timeout cannot be combined with it.",
 		Flags: append(salesFlags(valueFlag("export", "audit the export in `FILE`"),
 			valueFlag("units-key-file", "with --export: verify encrypted payloads of units, with their key in `FILE`"), reportFlag(), thresholdFlag("sold==100"), timeoutFlag(), allFlag(), jsonFlag()), filterFlags("list")...),
 		Action: action(func(f *flags) auditOptions {
 			o := auditOptions{source: parseSource(f), reporting: parseReporting(f, report.AuditMeasures), filter: parseFilter(f)}
 			o.unitsKey = f.text("units-key-file")
 			if o.export = f.text("export"); o.export == "" && o.unitsKey != "" {
-				f.refuse("--units-key-file goes with --export")
+				f.refuse("--units-key-file requires --export")
 			}
 			if o.export != "" {
 				for _, other := range []string{"f", "sale", "selector", "report", "threshold", "timeout", "user", "unit", "state"} {
 					if f.c.IsSet(other) {
-						f.refuse("%s does not go with --export", dashed(other))
+						f.refuse("%s cannot be combined with --export", dashed(other))
 					}
 				}
 			}
@@ -68,7 +68,7 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", 1, o.json)
 			page := &report.Page{Sale: sale, Backend: store.Name}
 			found, err := auditFinding(ctx, logs, sale, o.filter, func(log *ledger.Sale, shards []*ledger.State) {
-				if o.asked() {
+				if o.requested() {
 					page.Ledger = report.NewLedger(log, shards)
 				}
 			})
@@ -79,7 +79,7 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 			a := found.Report
 			a.Warn(time.Now())
 			kept := true
-			if page.Audit = a; o.asked() {
+			if page.Audit = a; o.requested() {
 				found.Thresholds, kept = threshold.CheckAll(o.thresholds, report.AuditValues(a, page.Ledger))
 				page.Thresholds = found.Thresholds
 			}

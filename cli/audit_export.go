@@ -50,7 +50,7 @@ func (p *program) auditExport(o auditOptions) error {
 		return err
 	}
 	x := &exportAudit{File: o.export, SHA256: hex.EncodeToString(digest.Sum(nil)), Unproven: unproven}
-	says, err := files.ReadManifest(o.export)
+	declared, err := files.ReadManifest(o.export)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -58,7 +58,7 @@ func (p *program) auditExport(o auditOptions) error {
 		a.Problems = append(a.Problems, err.Error())
 	default:
 		x.Manifest = true
-		if has := hex.EncodeToString(says); has != x.SHA256 {
+		if has := hex.EncodeToString(declared); has != x.SHA256 {
 			a.Problems = append(a.Problems, fmt.Sprintf("%s has the SHA-256 %s, but the file %s: one of the two was altered",
 				files.ManifestPath(o.export), has, x.SHA256))
 		}

@@ -67,7 +67,7 @@ func withRemedy(store *backends.Store, err error) error {
 		return err
 	case errors.Is(err, planner.ErrStore):
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(waited)):
-		remedy += " If they are up, give it a longer --timeout."
+		remedy += " If they are up, use a longer --timeout."
 	default:
 		return err
 	}

@@ -132,9 +132,9 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 }
 
 // lookUp repeats a query until a server can answer it.
-func lookUp[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+func lookUp[T any](ctx context.Context, query func() (T, error)) (T, error) {
 	for {
-		found, err := ask()
+		found, err := query()
 		var problem *api.Problem
 		if !errors.As(err, &problem) || problem.Outcome.Row().Retry != api.Again {
 			return found, err

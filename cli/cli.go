@@ -35,35 +35,35 @@ type program struct {
 	files   string       // the flags -f of the command line; "": none
 	several bool         // the files declare several sales
 	ignored []os.Signal  // signals that the parent process ignores
-	letGo   func()       // stops delivery of signals to Main; nil: there is none
-	heard   signals.Echo // detects repeated signals
+	stop    func()       // stops delivery of signals to Main; nil: there is none
+	echo    signals.Echo // detects repeated signals
 }
 
 // Main runs the command line args, which begins with the program's name, and returns the exit
-// code. The streams are the program's own; env looks up a variable, as os.LookupEnv.
+// code. The streams are the program's own; env returns a variable, as os.LookupEnv.
 //
 // The first SIGINT or SIGTERM makes the command end in an orderly way. At a second one that is
-// not an echo of the first, Main returns at once and leaves goroutines running: call it once,
-// as the last action of a process. (lock run passes signals on to its command:
+// not an echo of the first, Main returns at once and leaves goroutines running. It must be called
+// only once, as the last action of a process. (lock run forwards signals to its command:
 // lock.TakeSignals.)
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
-	heard := make(chan os.Signal, 2)
+	received := make(chan os.Signal, 2)
 	var ignored []os.Signal
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go reports only these two
 		if signal.Ignored(s) {
 			ignored = append(ignored, s)
 		}
 	}
-	letGo := func() { signal.Stop(heard) }
-	signal.Notify(heard, os.Interrupt, syscall.SIGTERM)
-	defer letGo()
+	stop := func() { signal.Stop(received) }
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	p := &program{
-		in: stdin, out: &terminal.Answer{W: stdout}, err: stderr, env: env, drivers: ownDrivers, ignored: ignored, letGo: letGo,
+		in: stdin, out: &terminal.Answer{W: stdout}, err: stderr, env: env, drivers: ownDrivers, ignored: ignored, stop: stop,
 	}
-	return p.run(args, heard)
+	return p.run(args, received)
 }
 
-func (p *program) run(args []string, heard <-chan os.Signal) int {
+func (p *program) run(args []string, received <-chan os.Signal) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	done := make(chan error, 1)
@@ -72,23 +72,23 @@ func (p *program) run(args []string, heard <-chan os.Signal) int {
 	var err error
 	select {
 	case err = <-done:
-	case s := <-heard:
-		p.heard.Repeats(s)
+	case s := <-received:
+		p.echo.Repeats(s)
 		cancel(signals.ErrInterrupted)
 		for over := false; !over; {
 			select {
 			case err = <-done:
 				over = true
-			case s := <-heard:
-				if !p.heard.Repeats(s) {
-					p.say("Interrupted twice: ended at once.")
+			case s := <-received:
+				if !p.echo.Repeats(s) {
+					p.logf("Interrupted twice: ended at once.")
 					return exitInterrupted
 				}
 			}
 		}
 	}
 	if err != nil && errors.Is(context.Cause(ctx), signals.ErrInterrupted) {
-		p.say("Interrupted.")
+		p.logf("Interrupted.")
 		if !errors.Is(err, signals.ErrInterrupted) {
 			err = fmt.Errorf("%w: %w", signals.ErrInterrupted, err)
 		}
@@ -100,8 +100,8 @@ func (p *program) run(args []string, heard <-chan os.Signal) int {
 	return ExitCode(err)
 }
 
-// say prints a line of progress for people.
-func (p *program) say(format string, args ...any) {
+// logf prints a line of progress to standard error.
+func (p *program) logf(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	if terminal.IsTerminal(p.err) {
 		text = terminal.Printable(text)
@@ -112,9 +112,9 @@ func (p *program) say(format string, args ...any) {
 // colours returns the palette for one of the two output streams.
 func (p *program) colours(w io.Writer) terminal.Palette { return terminal.Colours(p.env, p.out, w) }
 
-// askPerson asks for confirmation. With yes it asks nothing. It returns errUnconfirmed if it
-// cannot ask, because a stream is no terminal or the answer is JSON.
-func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bool) error {
+// confirm prompts for confirmation; with yes it does nothing. It returns errUnconfirmed if it
+// cannot prompt, because a stream is no terminal or the answer is JSON.
+func (p *program) confirm(ctx context.Context, question string, yes, asJSON bool) error {
 	switch {
 	case yes:
 		return nil
@@ -123,7 +123,7 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 	case !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err):
 		return fmt.Errorf("%w: there is no terminal to ask for confirmation; use --yes", errUnconfirmed)
 	}
-	typed, err := p.askLine(ctx, fmt.Sprintf("\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question)))
+	typed, err := p.promptLine(ctx, fmt.Sprintf("\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question)))
 	switch {
 	case err != nil:
 		if errors.Is(err, errTimeout) {
@@ -136,11 +136,11 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 	return nil
 }
 
-// askLine prints a question and returns the line that is typed on the terminal, without space around it.
-// It returns the cause if ctx ends first.
-func (p *program) askLine(ctx context.Context, question string) (string, error) {
+// promptLine prints a question and returns the line typed on the terminal, without surrounding space.
+// It returns the cause of the end of ctx if ctx ends first.
+func (p *program) promptLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(p.err, question)
-	defer p.say("")
+	defer p.logf("")
 	line, _ := bufio.NewReader(&endingReader{ctx, p.in}).ReadString('\n')
 	return strings.TrimSpace(line), context.Cause(ctx)
 }

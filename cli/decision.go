@@ -10,7 +10,7 @@ import (
 
 // decision is the output of claim, and of claims confirm, extend, cancel and refund, with --json.
 type decision struct {
-	Outcome api.Outcome `json:"outcome,omitempty"` // "": no server gave one, see Error
+	Outcome api.Outcome `json:"outcome,omitempty"` // "": no server answered; see Error
 	Sale    string      `json:"sale"`
 	User    string      `json:"user,omitempty"`
 	Key     string      `json:"key,omitempty"` // of a claim, so that it can be repeated
@@ -47,7 +47,7 @@ type decisionView struct {
 	Doubt doubt
 }
 
-// doubt describes what is unknown of a request that may have been accepted, and how to learn it.
+// doubt describes an unknown outcome of a request, and how to determine it.
 type doubt struct{ What, Remedy string }
 
 // decided prints the answer to a request, and returns the error of the command.

@@ -30,7 +30,7 @@ func (p *program) destroyCommand() *urfave.Command {
 		Description: "Closes the sale, seals every shard, writes the export and verifies it, and only then " +
 			"deletes the rest. If it was interrupted, run it again: it completes. The sale's own log " +
 			"remains, with the final totals. The command waits until each held claim is paid, " +
-			"cancelled or released; the plan gives the latest time. A plan that 'salectl plan " +
+			"cancelled or released; the plan shows the latest time. A plan that 'salectl plan " +
 			"--destroy --out FILE' has saved needs no confirmation.",
 		ArgsUsage: planFileArgument,
 		Flags: salesFlags(

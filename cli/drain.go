@@ -29,7 +29,7 @@ const (
 func (p *program) drainCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "drain", Category: groupSale, Usage: "move all shards off a server process",
-		Description: "The process gives its shards of the sales to other processes, forwards the requests of " +
+		Description: "The process hands its shards of the sales over to other processes, forwards the requests of " +
 			"buyers to them, and takes no shard until --undo or a restart. The command waits until the " +
 			"process owns no shard and another one may own them. Exit codes: 0 done, 1 no such sale, 3 the process " +
 			"is shutting down, 7 not done in time: the process keeps the remaining shards until another one takes them.",
@@ -84,9 +84,9 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 	}
 	defer process.Close()
 	var share api.Share
-	err = p.patiently(ctx, process, &share, func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
-	var doneAt time.Time // begin of the present state done; zero: it is not done
-	for said, lastAt := -1, time.Now(); err == nil; err = p.patiently(ctx, process, &share, process.Share) {
+	err = p.retryStandby(ctx, process, &share, func(ctx context.Context) (api.Share, error) { return process.Drain(ctx, undo) })
+	var doneAt time.Time // begin of the present state of completion; zero: not complete
+	for reported, lastAt := -1, time.Now(); err == nil; err = p.retryStandby(ctx, process, &share, process.Share) {
 		done := share.Shards == 0 && (share.HasTakers || share.Unready == "")
 		if undo {
 			done = share.Shards >= share.Assigned
@@ -105,9 +105,9 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 		case done && (undo || share.Unready == "" || time.Since(doneAt) > passesWithin):
 			p.drained(process, share, undo)
 			return nil
-		case !done && share.Shards != said && (said < 0 || time.Since(lastAt) > time.Second):
-			p.say("%s", drainText(share, undo, process.server.Host))
-			said, lastAt = share.Shards, time.Now()
+		case !done && share.Shards != reported && (reported < 0 || time.Since(lastAt) > time.Second):
+			p.logf("%s", drainText(share, undo, process.server.Host))
+			reported, lastAt = share.Shards, time.Now()
 		}
 		if api.Sleep(ctx, operatingEvery) != nil {
 			err = context.Cause(ctx)
@@ -132,12 +132,12 @@ func (p *program) drainSale(ctx context.Context, o inquiry, undo bool) error {
 	return err
 }
 
-// patiently repeats a request while the process does not serve the sale yet, and sets share to the
-// answer.
-func (p *program) patiently(ctx context.Context, process *connection, share *api.Share, ask func(context.Context) (api.Share, error)) error {
-	said := ""
+// retryStandby repeats a request while the process does not serve the sale yet. It stores the
+// answer in share.
+func (p *program) retryStandby(ctx context.Context, process *connection, share *api.Share, request func(context.Context) (api.Share, error)) error {
+	reported := ""
 	for {
-		got, err := ask(ctx)
+		got, err := request(ctx)
 		problem, refused := errors.AsType[*api.Problem](err)
 		switch {
 		case err == nil:
@@ -147,12 +147,12 @@ func (p *program) patiently(ctx context.Context, process *connection, share *api
 			return process.explain(err)
 		case problem.Outcome == api.Draining:
 			return &planner.Refusal{Reason: process.server.Host + " is shutting down"}
-		case problem.Detail != said:
-			said = problem.Detail
-			p.say("%s: %s; retrying.", process.server.Host, said)
+		case problem.Detail != reported:
+			reported = problem.Detail
+			p.logf("%s: %s; retrying.", process.server.Host, reported)
 		}
 		if api.Sleep(ctx, operatingEvery) != nil {
-			return fmt.Errorf("%w: %s: %s", context.Cause(ctx), process.server.Host, said)
+			return fmt.Errorf("%w: %s: %s", context.Cause(ctx), process.server.Host, reported)
 		}
 	}
 }

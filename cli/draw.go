@@ -111,7 +111,7 @@ func (p *program) drawRevealCommand() *urfave.Command {
 			o := revealOptions{source: parseSource(f), fallback: f.on("fallback"), yes: f.on("yes")}
 			o.beacon = f.hex("beacon")
 			if o.fallback && o.beacon != nil {
-				f.refuse("--fallback is for a beacon without a value: give --beacon or --fallback")
+				f.refuse("--fallback is for a beacon without a value: use --beacon or --fallback")
 			}
 			return o
 		}, p.drawReveal),
@@ -131,7 +131,7 @@ func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 				}
 			}
 			if !plan.Empty() {
-				if err := p.askPerson(ctx, fmt.Sprintf("Reveal the draw of %s for good?", sale.Name), o.yes, o.json); err != nil {
+				if err := p.confirm(ctx, fmt.Sprintf("Reveal the draw of %s for good?", sale.Name), o.yes, o.json); err != nil {
 					return err
 				}
 			}
@@ -222,7 +222,7 @@ func (p *program) drawVerify(_ context.Context, o verifyOptions) error {
 	r, err := draw.Verify(from, o.Options)
 	switch {
 	case errors.Is(err, draw.ErrKeyNeeded):
-		return &usageError{"salectl draw verify", fmt.Sprintf("%s: %v: give the key of %s with --key", o.path, err, o.User)}
+		return &usageError{"salectl draw verify", fmt.Sprintf("%s: %v: pass the key of %s with --key", o.path, err, o.User)}
 	case err != nil:
 		return fmt.Errorf("%s: %w", o.path, err)
 	}
@@ -255,7 +255,7 @@ func orderNote(o verifyOptions, r *draw.Report) string {
 	case b.Value == "":
 		return fmt.Sprintf("the fallback was used: the operator declares that round %s of %s has no value", b.Round, b.Name)
 	case o.Options.Beacon == nil:
-		return fmt.Sprintf("by the value %s of round %s of %s: look it up there, or give --beacon", b.Value, b.Round, b.Name)
+		return fmt.Sprintf("by the value %s of round %s of %s: look it up there, or pass --beacon", b.Value, b.Round, b.Name)
 	}
 	return fmt.Sprintf("by the value %s of round %s of %s; --beacon is %x", b.Value, b.Round, b.Name, o.Options.Beacon)
 }

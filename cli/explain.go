@@ -27,7 +27,7 @@ type explainOptions struct {
 
 func (p *program) explainCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "explain", Category: groupLook, Usage: "explain why a user may or may not claim",
+		Name: "explain", Category: groupInspect, Usage: "explain why a user may or may not claim",
 		Description: "Evaluates the rules of the files, applied or not, with the present attributes of the " +
 			"user. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses, 4 bad file " +
 			"or usage.",
@@ -167,7 +167,7 @@ type explainedUser struct {
 	History    []rules.Purchase   `json:"history,omitempty"`
 	Digest     string             `json:"digest"` // of all of it, as recorded with a claim in the ledger and exports
 
-	Asked bool `json:"-"` // the history was read
+	HistoryRead bool `json:"-"`
 }
 
 // newExplanation evaluates the rules. A sale without rules admits every claim.
@@ -196,7 +196,7 @@ func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanatio
 
 func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 	x := explainedUser{
-		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []rules.NamedValue{}, Asked: sale.History != nil,
+		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []rules.NamedValue{}, HistoryRead: sale.History != nil,
 	}
 	if u := sale.Users; u != nil {
 		x.From = u.File

@@ -34,7 +34,7 @@ type exportOptions struct {
 
 func (p *program) exportCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "export", Category: groupLook, Usage: "write the ledger of a sale to a file",
+		Name: "export", Category: groupInspect, Usage: "write the ledger of a sale to a file",
 		Description: "NDJSON: a header, a line per claim, a line per commit. The file is written completely or " +
 			"not at all, and never replaces a file with other content. The export of a sale that is " +
 			"selling is a consistent cut: every unit is in one place.\n\n" +
@@ -187,7 +187,7 @@ func parseFollow(f *flags) (o followed) {
 	}
 	for _, name := range []string{"out", "csv", "redact-keys", "user", "unit", "state"} {
 		if f.c.IsSet(name) && o.on {
-			f.refuse("--%s does not go with --follow, which writes all events to standard output", name)
+			f.refuse("--%s cannot be combined with --follow, which writes all events to standard output", name)
 		}
 	}
 	return o
@@ -203,10 +203,10 @@ func (p *program) follow(ctx context.Context, o exportOptions) error {
 			r := feed.New(feed.Config{Sale: sale.Name, From: o.follow.from, Now: o.follow.now, Commits: o.follow.commits})
 			shell := feed.Shell{Logs: store.Logs, Trouble: func(err error) {
 				if err == nil {
-					p.say("The ledger can be read again.")
+					p.logf("The ledger can be read again.")
 					return
 				}
-				p.say("The ledger cannot be read, retrying: %v", err)
+				p.logf("The ledger cannot be read, retrying: %v", err)
 			}}
 			return explained(feed.Follow(ctx, shell, r, func(b *feed.Batch) error {
 				for i := range b.Events {

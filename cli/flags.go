@@ -71,7 +71,7 @@ func (f *flags) refuseMissing() {
 		switch name := flag.Names()[0]; {
 		case !isRequired(flag) || !f.absent(name):
 		case len(flag.(*urfave.StringFlag).EnvVars) > 0:
-			f.refuse("%s is missing; give it, or set the environment variable %s", dashed(name), environment(name))
+			f.refuse("%s is missing; specify it, or set the environment variable %s", dashed(name), environment(name))
 		default:
 			f.refuse("%s is missing", dashed(name))
 		}
@@ -243,7 +243,7 @@ func allFlag() urfave.Flag {
 }
 
 func timeoutFlag() urfave.Flag {
-	return valueFlag("timeout", "give up after `DURATION` (default: only each step has a limit)")
+	return valueFlag("timeout", "time out after `DURATION` (default: only each step has a limit)")
 }
 
 func valueFlag(name, usage string) *urfave.StringFlag {

@@ -74,13 +74,13 @@ func usageOf(c *urfave.Command) string {
 	return strings.TrimSpace(usage + " [flags] " + c.ArgsUsage)
 }
 
-// helpCommand replaces urfave's own, which ends with 3 for an unknown topic and knows no
+// helpCommand replaces urfave's own, which ends with 3 for an unknown topic and has no
 // topic of two words.
 func (p *program) helpCommand(root *urfave.Command) *urfave.Command {
 	return &urfave.Command{
 		Name: "help", Category: groupProgram, Usage: "print the help of a command", ArgsUsage: "[COMMAND...]",
 		Description: "'salectl help COMMAND', 'salectl COMMAND help' and 'salectl COMMAND --help' print the same. " +
-			"Flags may stand anywhere after the command; after -- everything is an argument, even if it looks like a flag, or is a lock named help.\n" +
+			"Flags may stand anywhere after the command; after -- everything is an argument, even if it begins with -, or is a lock named help.\n" +
 			"\n" +
 			"Text is coloured on a terminal. In the environment, NO_COLOR turns colours off, else FORCE_COLOR or CLICOLOR_FORCE turns them on everywhere " +
 			"(and FORCE_COLOR=0 off), else CLICOLOR=0 or TERM=dumb turns them off. JSON has none.",

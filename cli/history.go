@@ -12,7 +12,7 @@ import (
 
 func (p *program) historyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "history", Category: groupLook, Usage: "list the changes of a sale",
+		Name: "history", Category: groupInspect, Usage: "list the changes of a sale",
 		Description: "Lists every generation of a sale, from its own log: when it was planned and applied, by " +
 			"whom, the digest of its plan, and its changes. Destroy keeps that log, so that earlier " +
 			"runs are listed, too.",

@@ -15,7 +15,7 @@ import (
 	"salectl/spec"
 )
 
-// initOptions are the values of a first sale file. Values that are zero are asked for.
+// initOptions are the values of a first sale file. The user is prompted for zero values.
 type initOptions struct {
 	sale spec.Sale
 	out  string
@@ -28,15 +28,15 @@ func (p *program) initCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "init", Category: groupSale, Usage: "write a first sale file",
 		Description: "On a terminal it asks for --name and --stock if they are missing; elsewhere both are required. " +
-			"Without --redis and --zookeeper the sale is kept in files beside the sale file, which needs no server.",
+			"Without --redis and --zookeeper the sale is stored in files beside the sale file, which needs no server.",
 		Flags: []urfave.Flag{
 			valueFlag("name", "`NAME` of the sale: lower-case letters, digits and hyphens"),
 			valueFlag("stock", "sell `N` units in all"),
 			valueFlag("lock-count", "split the stock into `N` shards, which sell concurrently (default: 1)"),
 			valueFlag("per-user-limit", "sell at most `N` units to a user (default: 1)"),
-			&urfave.StringSliceFlag{Name: "redis", KeepSpace: true, Usage: "keep locks on the Redis node `HOST:PORT`; repeat it for three or five nodes"},
-			&urfave.StringSliceFlag{Name: "zookeeper", KeepSpace: true, Usage: "keep the ledger in the HBase that ZooKeeper at `HOST:PORT` knows; may be repeated"},
-			valueFlag("table", "keep the ledger in HBase table `TABLE` (default: sales)"),
+			&urfave.StringSliceFlag{Name: "redis", KeepSpace: true, Usage: "store locks on the Redis node `HOST:PORT`; repeat it for three or five nodes"},
+			&urfave.StringSliceFlag{Name: "zookeeper", KeepSpace: true, Usage: "store the ledger in the HBase registered in ZooKeeper at `HOST:PORT`; may be repeated"},
+			valueFlag("table", "store the ledger in HBase table `TABLE` (default: sales)"),
 			valueFlag("out", "write the file to `FILE` (default: "+defaultSaleFile+")"),
 		},
 		Action: action(parseInit, p.init),
@@ -56,7 +56,7 @@ func parseInit(f *flags) initOptions {
 	redis, zookeeper := f.texts("redis"), f.texts("zookeeper")
 	switch {
 	case len(redis) == 0 != (len(zookeeper) == 0):
-		f.refuse("--redis and --zookeeper go together: Redis has the locks, and HBase the ledger")
+		f.refuse("--redis and --zookeeper require each other: Redis has the locks, and HBase the ledger")
 	case len(redis) == 0 && f.c.IsSet("table"):
 		f.refuse("--table is for HBase: name it with --zookeeper")
 	case len(redis) == 0:
@@ -69,7 +69,7 @@ func parseInit(f *flags) initOptions {
 
 // init writes a sale file.
 func (p *program) init(ctx context.Context, o initOptions) error {
-	if err := p.askInit(ctx, &o); err != nil {
+	if err := p.promptInit(ctx, &o); err != nil {
 		return err
 	}
 	text, err := o.sale.YAML()
@@ -90,8 +90,8 @@ func (p *program) init(ctx context.Context, o initOptions) error {
 	return nil
 }
 
-// askInit asks for the name and the stock unless flags have them.
-func (p *program) askInit(ctx context.Context, o *initOptions) error {
+// promptInit prompts for the name and the stock unless flags have them.
+func (p *program) promptInit(ctx context.Context, o *initOptions) error {
 	if !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err) {
 		f := &flags{c: o.c}
 		if o.sale.Name == "" {
@@ -103,14 +103,14 @@ func (p *program) askInit(ctx context.Context, o *initOptions) error {
 		return f.errs.ErrorOrNil()
 	}
 	if o.sale.Name == "" {
-		name, err := p.askLine(ctx, "Name of the sale, such as movie-tickets: ")
+		name, err := p.promptLine(ctx, "Name of the sale, such as movie-tickets: ")
 		if err != nil {
 			return err
 		}
 		o.sale.Name = name
 	}
 	if o.sale.Stock == 0 {
-		text, err := p.askLine(ctx, "Number of units to sell: ")
+		text, err := p.promptLine(ctx, "Number of units to sell: ")
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func tokenFlag() urfave.Flag {
 }
 
 func boundFlag(ifAbsent time.Duration) urfave.Flag {
-	return valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", ifAbsent))
+	return valueFlag("timeout", fmt.Sprintf("time out after `DURATION` (default: %s)", ifAbsent))
 }
 
 func parseInquiry(f *flags, server string) inquiry {
@@ -129,13 +129,13 @@ func (o inquiry) connect(attempted func(api.Attempt) bool) (*connection, error) 
 }
 
 // inquire sends requests until the server has decided or the time is up. It reports the reason
-// of a retry, once for consecutive equal reasons.
-func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Context, *api.Client) (api.Answer, error)) (api.Answer, error) {
-	said := ""
+// of retries, once for consecutive equal reasons.
+func (p *program) inquire(ctx context.Context, o inquiry, send func(context.Context, *api.Client) (api.Answer, error)) (api.Answer, error) {
+	reported := ""
 	server, err := o.connect(func(a api.Attempt) bool {
-		if why := whyAgain(o.server.String(), a); a.Again && why != said {
-			p.say("%s; retrying.", why)
-			said = why
+		if why := whyAgain(o.server.String(), a); a.Again && why != reported {
+			p.logf("%s; retrying.", why)
+			reported = why
 		}
 		return true
 	})
@@ -145,7 +145,7 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 	defer server.Close()
 	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
-	a, err := ask(bounded, server.Client)
+	a, err := send(bounded, server.Client)
 	if a.Outcome != "" && errors.Is(err, errTimeout) {
 		return a, nil
 	}
@@ -219,7 +219,7 @@ func tlsFlags() []urfave.Flag {
 func (f *flags) tlsFiles() access.TLSFiles {
 	files := access.TLSFiles{Cert: f.text("tls-cert"), Key: f.text("tls-key"), CA: f.text("tls-ca")}
 	if (files.Cert == "") != (files.Key == "") {
-		f.refuse("--tls-cert and --tls-key go together: name both files or none")
+		f.refuse("--tls-cert and --tls-key require each other: name both files or none")
 	}
 	return files
 }

@@ -20,7 +20,7 @@ import (
 
 func (p *program) listCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "list", Category: groupLook, Usage: "list all sales in the ledgers that the files name",
+		Name: "list", Category: groupInspect, Usage: "list all sales in the ledgers that the files name",
 		Description: "Lists every sale in each ledger that a file under -f names, and the file that declares " +
 			"it. A live sale without a file may have been applied from elsewhere, or its file was " +
 			"deleted: to destroy it, run 'salectl destroy' with a file that declares it.",

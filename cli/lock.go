@@ -22,7 +22,7 @@ import (
 )
 
 func (p *program) lockCommand() *urfave.Command {
-	return group("lock", groupLook, "list and break locks, and run commands under a lock",
+	return group("lock", groupInspect, "list and break locks, and run commands under a lock",
 		"The locks are those on the lock nodes that sale files name: the leases of shards, as "+
 			"SALE/SHARD, and named locks, which belong to no sale and need neither apply nor HBase.",
 		p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand())

@@ -27,8 +27,8 @@ func (p *program) lockBreakCommand() *urfave.Command {
 			"then removes from each lock node exactly the value that was shown: a lock that was " +
 			"renewed, or acquired by another process, in the meantime remains. A live holder notices " +
 			"that it has lost the lock: 'salectl lock run' ends its command, serve stops selling. A " +
-			"live holder also renews the lock while the question is open; --yes does not ask, and " +
-			"takes it.\n\n" +
+			"live holder also renews the lock while the question is open; --yes does not wait for an " +
+			"answer, and takes it.\n\n" +
 			"Exit codes: 1 the lock is not held, 3 not confirmed, 5 it was acquired or renewed in the meantime, 6 it " +
 			"may still be held on lock nodes that did not answer.",
 		Flags: salesFlags(yesFlag(), jsonFlag()),
@@ -73,7 +73,7 @@ func (p *program) lockBreak(ctx context.Context, o lockBreakOptions) error {
 	})
 }
 
-// breakLock shows the holder of a key, asks, and removes exactly that holder.
+// breakLock shows the holder of a key, prompts, and removes exactly that holder.
 func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string, nodes []quorum.Node) error {
 	only := func(found string) (lock.ID, bool) { return o.id, found == key }
 	read := lock.Read(ctx, nodes, key)
@@ -94,10 +94,10 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 		return fmt.Errorf("%s: %w", o.id, lock.ErrNotHeld)
 	}
 	for _, lock := range seen {
-		p.say("%s", seenText(lock, len(nodes)))
+		p.logf("%s", seenText(lock, len(nodes)))
 	}
 	p.warn(quiet)
-	if err := p.askPerson(ctx, fmt.Sprintf("Break %s?", o.id), o.yes, o.json); err != nil {
+	if err := p.confirm(ctx, fmt.Sprintf("Break %s?", o.id), o.yes, o.json); err != nil {
 		return err
 	}
 	r := lock.Break(ctx, nodes, o.id, key, seen, !o.yes)

@@ -80,14 +80,14 @@ func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
 		return err
 	}
 	command.Stdin, command.Stdout, command.Stderr = p.in, p.out.W, p.err
-	o.held.Say = func(text string) { p.say("salectl: %s", text) }
+	o.held.Notify = func(text string) { p.logf("salectl: %s", text) }
 	o.held.Address = strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_") // user@host:pid
-	taken := lock.TakeSignals(p.letGo, p.ignored)
+	taken := lock.TakeSignals(p.stop, p.ignored)
 	return p.withNodes("salectl lock run", sales, func(nodes []quorum.Node) error {
 		err := o.held.Run(ctx, nodes, command, taken)
 		switch exited := new(lock.ExitError); {
 		case errors.Is(err, signals.ErrInterrupted):
-			p.say("Interrupted.") // Main does not know of the signal
+			p.logf("Interrupted.") // Main has not received the signal
 		case errors.As(err, &exited) && exited.Quiet:
 			return shown{err} // the command has printed its own error
 		}

@@ -269,7 +269,7 @@ func (b *bank) quiet(ctx context.Context) {
 	b.Helper()
 	wait.Until(b, "no held claim", func() bool {
 		return slices.ContainsFunc(b.shops[:], func(s *shop) bool {
-			told, err := asker{}.read(ctx, strings.TrimPrefix(s.at(), "http://"), "seats")
+			told, err := statusClient{}.read(ctx, strings.TrimPrefix(s.at(), "http://"), "seats")
 			return err == nil && told.Sale != "" && told.Held == 0 && told.PaymentCheck == nil
 		})
 	})

@@ -36,7 +36,7 @@ func (p *program) closeCommand() *urfave.Command {
 			"closed sale can be read, exported and destroyed, but not opened again.")
 }
 
-// bulk ends the description of a command that asks only before it changes all sales.
+// bulk ends the description of a command that prompts only before it changes all sales.
 const bulk = "Asks for confirmation if the files declare several sales, and neither --sale nor --selector selects some."
 
 func (p *program) phaseCommand(name string, phase pb.Phase, usage, description string) *urfave.Command {
@@ -50,13 +50,13 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 }
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
-	ask := func(sales []spec.Sale) error {
+	confirm := func(sales []spec.Sale) error {
 		if o.phase == pb.Phase_CLOSED || !o.all || len(sales) < 2 {
 			return nil
 		}
-		return p.askPerson(ctx, fmt.Sprintf("Shall all %d sales be %s?", len(sales), phaseWords[o.phase]), o.yes, o.json)
+		return p.confirm(ctx, fmt.Sprintf("Shall all %d sales be %s?", len(sales), phaseWords[o.phase]), o.yes, o.json)
 	}
-	return p.forEachIf(ctx, o.source, ask, func(ctx context.Context, sale spec.Sale) error {
+	return p.forEachIf(ctx, o.source, confirm, func(ctx context.Context, sale spec.Sale) error {
 		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {
@@ -67,7 +67,7 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 			}
 			if o.phase == pb.Phase_CLOSED && !plan.Empty() {
 				question := fmt.Sprintf("Close %s for good?", sale.Name)
-				if err := p.askPerson(ctx, question, o.yes, o.json); err != nil {
+				if err := p.confirm(ctx, question, o.yes, o.json); err != nil {
 					return err
 				}
 			}

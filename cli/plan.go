@@ -251,7 +251,7 @@ func (f *flags) markdown() markdownFlags {
 	m := markdownFlags{markdown: f.on("markdown"), title: f.text("title")}
 	switch {
 	case m.markdown && f.on("json"):
-		f.refuse("--json and --markdown are two formats: give one of them")
+		f.refuse("--json and --markdown are two formats: use one of them")
 	case m.title != "" && !m.markdown:
 		f.refuse("--title is for --markdown")
 	case m.title != "" && (len(m.title) > 60 || !titleForm.MatchString(m.title)):

@@ -88,7 +88,7 @@ func noPlans(paths []string) error {
 		if info, err := files.Stat(path); err == nil && info.Mode().IsRegular() && readSavedPlan(path).text != nil {
 			return advised{
 				path + " is a saved plan, not a sale file",
-				fmt.Sprintf("Give it as an argument, as in 'salectl show %s'; -f still names the sale file.", quoted(path)),
+				fmt.Sprintf("Pass it as an argument, as in 'salectl show %s'; -f still names the sale file.", quoted(path)),
 				errUsage,
 			}
 		}
@@ -102,8 +102,8 @@ type job struct {
 	plan *planner.Plan // nil: not made yet
 }
 
-// jobsOf returns the jobs of sales, without plans, or those of the plans in a file. The sales of
-// the sale files give the location of each sale. Each plan must be of the command's kind; "": any.
+// jobsOf returns the jobs of sales, without plans, or those of the plans in a file. The sale
+// files declare the location of each sale. Each plan must be of the command's kind; "": any.
 func jobsOf(saved savedPlan, sales []spec.Sale, command string, kind planner.Kind) (jobs []job, err error) {
 	if saved.path == "" {
 		for _, sale := range sales {
@@ -166,7 +166,7 @@ func (p *program) makeAll(ctx context.Context, o planOptions, jobs []job) error 
 	}
 	why := "nothing was changed, since " + strings.Join(failed, ", ") + " failed"
 	if !o.json {
-		p.say("\n%s%s.", strings.ToUpper(why[:1]), why[1:])
+		p.logf("\n%s%s.", strings.ToUpper(why[:1]), why[1:])
 		return err
 	}
 	for _, name := range made {
@@ -215,8 +215,8 @@ func firstLine(text string) string {
 	return line
 }
 
-// askForAll asks for one confirmation of all plans with changes.
-func (p *program) askForAll(ctx context.Context, from source, jobs []job, yes bool, question func(job) string, several string) error {
+// confirmAll prompts for one confirmation of all plans with changes.
+func (p *program) confirmAll(ctx context.Context, from source, jobs []job, yes bool, question func(job) string, several string) error {
 	var changes []job
 	var names []string
 	for _, j := range jobs {
@@ -224,16 +224,16 @@ func (p *program) askForAll(ctx context.Context, from source, jobs []job, yes bo
 			changes, names = append(changes, j), append(names, j.sale.Name)
 		}
 	}
-	ask := ""
+	prompt := ""
 	switch len(changes) {
 	case 0:
 		return nil
 	case 1:
-		ask = question(changes[0])
+		prompt = question(changes[0])
 	default:
-		ask = fmt.Sprintf(several, strings.Join(names[:len(names)-1], ", ")+" and "+names[len(names)-1])
+		prompt = fmt.Sprintf(several, strings.Join(names[:len(names)-1], ", ")+" and "+names[len(names)-1])
 	}
-	err := p.askPerson(ctx, ask, yes, from.json)
+	err := p.confirm(ctx, prompt, yes, from.json)
 	switch {
 	case err == nil:
 		return nil

@@ -58,10 +58,10 @@ func (b *bar) end() {
 	}
 }
 
-// progress returns a function that reports each step of a plan to people, and one for its end.
-// On a terminal it draws a bar for a plan with many steps. Elsewhere it prints a line a step, but
-// of many shards or lists, only as many lines as lists fold.
-func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(apply.Progress), end func()) {
+// progress returns a function that reports each step of a plan, and one that ends the report. On
+// a terminal, report draws a bar for a plan with many steps. Elsewhere it prints a line a step; of
+// many shards or lists it prints only as many lines as lists fold.
+func (p *program) progress(plan *planner.Plan, asJSON bool) (report func(apply.Progress), end func()) {
 	if many := len(plan.Actions) > terminal.FoldBeyond; many {
 		if bar := p.newBar("", int64(len(plan.Actions)), asJSON); bar != nil {
 			return func(is apply.Progress) { bar.at(is.Done, is.Address+" "+done(is)) }, bar.end
@@ -79,7 +79,7 @@ func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(apply.Pro
 			}
 		}
 		digits := len(fmt.Sprint(is.Total))
-		p.say("[%*d/%d] %s %s%s", digits, is.Done, is.Total, is.Address, done(is), note)
+		p.logf("[%*d/%d] %s %s%s", digits, is.Done, is.Total, is.Address, done(is), note)
 	}, func() {}
 }
 

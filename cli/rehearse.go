@@ -32,7 +32,7 @@ type rehearseOptions struct {
 
 func (p *program) rehearseCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "rehearse", Category: groupLook, Usage: "sell a temporary copy of a sale to simulated buyers",
+		Name: "rehearse", Category: groupInspect, Usage: "sell a temporary copy of a sale to simulated buyers",
 		Description: "Creates a copy under another name on the same backend, open at once, and serves it in " +
 			"this process. Simulated buyers claim in a burst; some repeat requests, some claim too " +
 			"much. If claims are paid, buyers pay, cancel, pay late or twice, with deadlines of " +
@@ -121,7 +121,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	}
 	concurrency := min(o.concurrency, users)
 	page = &report.Page{Sale: sale, Backend: store.Name, Concurrency: concurrency, Seed: o.seed}
-	p.say("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
+	p.logf("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale, Users: users, Concurrency: concurrency, Seed: o.seed,
@@ -130,7 +130,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		seen, err := rehearse.Drive(ctx, crowd)
 		if err != nil {
 			if terminal.IsTerminal(p.err) {
-				p.say("") // below the bar
+				p.logf("") // below the bar
 			}
 			return err
 		}

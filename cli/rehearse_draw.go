@@ -66,7 +66,7 @@ func (c *copied) drawing() *rehearse.Drawing {
 // close applies the copy with a new closesAt, and waits for that time.
 func (c *copied) close(ctx context.Context) error {
 	c.sale.ClosesAt = closing(closesIn)
-	c.say("All entries are made: the copy closes in %v, then the draw is revealed.", closesIn)
+	c.logf("All entries are made: the copy closes in %v, then the draw is revealed.", closesIn)
 	if err := c.apply(ctx); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // usersUnlisted is why a sale is rehearsed without its rules.
-const usersUnlisted = "the users are in an HBase table, which cannot be listed; give them as a file to rehearse the rules"
+const usersUnlisted = "the users are in an HBase table, which cannot be listed; declare them in a file to rehearse the rules"
 
 // withoutRules removes the rules and users of a sale if buyers cannot have the names of its
 // users. It returns why, "" if nothing was removed.

@@ -168,7 +168,7 @@ func TestRehearsalView(t *testing.T) {
 		}, outcomes + `  took         0.11 s, most of it until holds were over
   latency      p50 4.21ms, p99 12.5ms, p99.9 15ms, max 15.2ms
   terms        holdFor 1s, grace 0s, late refuse
-  held         1,200 claims: 1,000 paid in time, 198 abandoned, 0 cancelled, 2 paid late, of 1 nobody knows
+  held         1,200 claims: 1,000 paid in time, 198 abandoned, 0 cancelled, 2 paid late, 1 with an unknown outcome
   paid late    1 sold after all, 1 owed back
   of the sold  0 extended, 0 paid twice by different payments, 0 refunded
   refunds due  1 payment

@@ -88,7 +88,7 @@ func (p *program) report(err error) {
 			hint = usage.hint()
 		case errors.As(e, &problem):
 			if i > 0 {
-				p.say("")
+				p.logf("")
 			}
 			fmt.Fprint(p.err, problem.Text())
 		default:
@@ -96,7 +96,7 @@ func (p *program) report(err error) {
 		}
 	}
 	if hint != "" {
-		p.say("%s", hint)
+		p.logf("%s", hint)
 	}
 }
 
@@ -130,7 +130,7 @@ func failuresOf(err error) []error {
 }
 
 // fault prints one error and, indented, its remedy.
-func (p *program) fault(err error) { p.say("%s", faultText(p.colours(p.err), err)) }
+func (p *program) fault(err error) { p.logf("%s", faultText(p.colours(p.err), err)) }
 
 // faultText returns the text of an error with its remedy below.
 func faultText(c terminal.Palette, err error) string {

@@ -27,8 +27,8 @@ type reporting struct {
 	thresholds []threshold.Threshold
 }
 
-// asked reports whether the report needs more data than the answer.
-func (o reporting) asked() bool { return o.file != "" || len(o.thresholds) > 0 }
+// requested reports whether a report or a threshold was requested: they need the ledger.
+func (o reporting) requested() bool { return o.file != "" || len(o.thresholds) > 0 }
 
 func reportFlag() urfave.Flag {
 	return valueFlag("report", "write a report in HTML to `FILE`, of one sale only")
@@ -114,7 +114,7 @@ func (p *program) reported(o reporting, page *report.Page, good bool, ifBad erro
 			p.fault(err)
 			failed = multierror.Append(failed, err)
 		} else {
-			p.say("The report is in %s.", o.file)
+			p.logf("The report is in %s.", o.file)
 		}
 	}
 	if !good {

@@ -125,7 +125,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 			p.program.out = &terminal.Answer{W: writer}
 			now := time.Now()
 			signals := make(chan os.Signal) // without a buffer: what was sent was taken
-			p.heard.Now = func() time.Time { now = now.Add(c.after); return now }
+			p.echo.Now = func() time.Time { now = now.Add(c.after); return now }
 			code := make(chan int, 1)
 			go func() { code <- p.run([]string{"salectl", "version"}, signals) }()
 			for _, s := range c.signals {

@@ -94,12 +94,12 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 		}{problems})
 	}
 	p.report(err)
-	p.say("\n%s in the sale files.", count(len(problems), "problem"))
+	p.logf("\n%s in the sale files.", count(len(problems), "problem"))
 	return nil, shown{err}
 }
 
 // chosen returns the sales that --sale and the selector select. An empty result is an error,
-// and so is an unknown name: a typing error must not look like success.
+// and so is an unknown name: a typing error must not appear to succeed.
 func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 	for _, name := range from.names {
 		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {

@@ -51,14 +51,14 @@ type serveOptions struct {
 func (p *program) serveCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "serve", Category: groupSale, Usage: "serve sales over HTTP",
-		Description: "Serves all sales of the files. The files give the names and the places of the ledgers; " +
-			"everything else comes from what was applied. Any number of processes may serve a sale: " +
+		Description: "Serves all sales of the files. The files name the sales and their ledgers; " +
+			"the applied declaration determines everything else. Any number of processes may serve a sale: " +
 			"they find each other through its lock nodes, each owns some shards, and each answers " +
 			"requests for all.\n\n" +
 			"The files of a folder are read again every second, and all files at SIGHUP: a sale that " +
 			"is declared and applied later is served from then on. With -f FOLDER the process also " +
 			"starts while none of its sales is applied, but the folder must declare one; without -f it ends.\n\n" +
-			"At SIGTERM or SIGINT the process gives its shards to others, or answers the pending " +
+			"At SIGTERM or SIGINT the process hands its shards over to others, or answers the pending " +
 			"requests if there are none, and exits with 0. A second signal ends it at once.",
 		Flags: salesFlags(
 			valueFlag("listen", "listen for buyers at `ADDRESS`; port 0 is any free port (default: "+defaultListen+")"),
@@ -171,7 +171,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	})
 	defer func() { err = errors.Join(err, s.Close()) }()
 	// The address is free; the listener is closed again until the sales are read. A refused
-	// connection makes buyers ask another process at once instead of waiting for this one.
+	// connection makes buyers try another process at once instead of waiting for this one.
 	at := buyers.Addr().String()
 	buyers.Close()
 	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.Add(ctx, sale) })
@@ -180,7 +180,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 		return nil // ended before it began, which is no error
 	case s.Sales() == 0 && !(o.named && s.Watch):
 		if s.Watch {
-			p.say("Without -f, serve does not wait for an apply; 'salectl serve -f .' does.")
+			p.logf("Without -f, serve does not wait for an apply; 'salectl serve -f .' does.")
 		}
 		return failures
 	case s.Watch:

@@ -28,7 +28,7 @@ type showOptions struct {
 
 func (p *program) showCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "show", Category: groupLook, Usage: "print the applied declaration of a sale, or a saved plan", ArgsUsage: planFileArgument,
+		Name: "show", Category: groupInspect, Usage: "print the applied declaration of a sale, or a saved plan", ArgsUsage: planFileArgument,
 		Description: "Prints the declaration of each sale from the ledger as a document whose plan has no " +
 			"changes. With --sale it also finds sales that no file declares, in the ledgers that the " +
 			"files under -f name. Paths are relative to the working directory. The ledger does not " +

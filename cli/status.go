@@ -45,9 +45,9 @@ type statusOptions struct {
 
 func (p *program) statusCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "status", Category: groupLook, Usage: "show the state of sales and their shards",
+		Name: "status", Category: groupInspect, Usage: "show the state of sales and their shards",
 		Description: "Reads the ledger and the lock nodes, also while a sale is served, and queries the " +
-			"server, which also knows how long a fault has lasted. Unreachable servers are part of " +
+			"server, which also reports the duration of a fault. Unreachable servers are part of " +
 			"the answer: without the ledger the phase is unknown, the rest is shown, and the command " +
 			"fails.\n\n" +
 			"The phases: planned until every shard has been written, scheduled before opensAt, open, " +
@@ -64,7 +64,7 @@ func (p *program) statusCommand() *urfave.Command {
 			onFlag("exit-code", "exit with 8 if the sale is open and cannot sell, and with 9 if there is another fault"),
 			onFlag("watch", "show the state until Ctrl-C", "w"),
 			valueFlag("interval", fmt.Sprintf("with --watch: wait `DURATION` between reads (default: %s)", defaultInterval)),
-			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s; with --watch %s for each read)", defaultWait, watchTimeout)),
+			valueFlag("timeout", fmt.Sprintf("time out after `DURATION` (default: %s; with --watch %s for each read)", defaultWait, watchTimeout)),
 			adminFlag(),
 			valueFlag("token-file", "send the first bearer token in `FILE` to the server; it needs the right operate"),
 		), append(tlsFlags(), allFlag(), jsonFlag())...),
@@ -121,7 +121,7 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			view, err := p.await(ctx, bounded, store, sale, asker{o.admin, token, over}, o)
+			view, err := p.await(ctx, bounded, store, sale, statusClient{o.admin, token, over}, o)
 			if err != nil && view != nil {
 				p.report(withRemedy(store, err))
 				err = shown{err} // the view is its JSON
@@ -139,9 +139,9 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 
 // await reads a status repeatedly until the sale has the expected state. Beside an error it
 // returns the last status, if any. bounded is ctx until --timeout.
-func (p *program) await(ctx, bounded context.Context, store *backends.Store, sale spec.Sale, a asker, o statusOptions) (last *saleStatus, err error) {
+func (p *program) await(ctx, bounded context.Context, store *backends.Store, sale spec.Sale, client statusClient, o statusOptions) (last *saleStatus, err error) {
 	for {
-		status, err := p.readStatus(ctx, bounded, store, sale.Name, a, o)
+		status, err := p.readStatus(ctx, bounded, store, sale.Name, client, o)
 		if status != nil {
 			last, status.ReadAt, status.Labels = status, planner.TimeText(time.Now()), sale.Labels
 		}

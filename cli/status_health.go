@@ -27,7 +27,7 @@ const (
 // nodes and the report of the process that serves it.
 func (s *saleStatus) judge() {
 	s.Health = saleHealth{State: healthOK, Reasons: []string{}}
-	amiss := func(format string, args ...any) {
+	fault := func(format string, args ...any) {
 		s.Health.State = healthDegraded
 		s.Health.Reasons = append(s.Health.Reasons, fmt.Sprintf(format, args...))
 	}
@@ -48,28 +48,28 @@ func (s *saleStatus) judge() {
 	open := s.open()
 	switch {
 	case s.unread():
-		amiss("the ledger cannot be read: %s", s.LedgerError)
+		fault("the ledger cannot be read: %s", s.LedgerError)
 	case open && s.Owner == "" && s.Unserved && unowned == len(s.Shards):
-		amiss("no process serves it")
+		fault("no process serves it")
 	case open && unowned > 0:
-		amiss("%d of %s have no owner that a majority of the lock nodes names", unowned, of)
+		fault("%d of %s have no owner that a majority of the lock nodes names", unowned, of)
 	}
 	if stalled > 0 {
-		amiss("%d of %s cannot be written", stalled, of)
+		fault("%d of %s cannot be written", stalled, of)
 		if s.Phase == ledger.PhaseOpen && stalled == len(s.Shards) {
 			s.Phase = ledger.PhaseStalled
 		}
 	}
 	for _, w := range s.Warnings {
-		amiss("%s", w)
+		fault("%s", w)
 	}
 	if why := s.unreached(); why != "" {
-		amiss("%s", why)
+		fault("%s", why)
 	}
 	for _, problem := range s.problems() {
-		amiss("%s", problem)
+		fault("%s", problem)
 	}
-	s.judgeServers(amiss)
+	s.judgeServers(fault)
 	if open && (sells == 0 || s.Phase == ledger.PhaseStalled || s.unread() && s.Server != nil && s.Server.Phase == ledger.PhaseStalled) {
 		s.Health.State = healthDown
 	}
@@ -111,22 +111,22 @@ func (s *saleStatus) open() bool {
 }
 
 // judgeServers reports faulty servers.
-func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
+func (s *saleStatus) judgeServers(fault func(format string, args ...any)) {
 	for _, n := range s.Nodes {
 		switch {
 		case n.Error != "" && s.unread(): // otherwise a warning reports the missing vote
-			amiss("lock node %s: %s", n.Name, n.Error)
+			fault("lock node %s: %s", n.Name, n.Error)
 		case n.Unfit != "":
-			amiss("%v", quorum.Fault{Node: n.Name, Why: n.Unfit})
+			fault("%v", quorum.Fault{Node: n.Name, Why: n.Unfit})
 		case n.Error == "" && n.Server != nil && !n.Server.Up:
-			amiss("lock node %s is not reached by the serving process%s", n.Name, because(n.Server.Error))
+			fault("lock node %s is not reached by the serving process%s", n.Name, because(n.Server.Error))
 		}
 	}
 	if s.Server != nil && s.Server.Error != "" {
-		amiss("the process at %s %s", s.Server.Address, s.untold())
+		fault("the process at %s %s", s.Server.Address, s.unreported())
 	}
 	if c := s.PaymentCheck; c != nil && !c.FailingSince.IsZero() {
-		amiss("the payment service does not answer%s", because(c.Error))
+		fault("the payment service does not answer%s", because(c.Error))
 	}
 }
 

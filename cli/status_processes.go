@@ -69,8 +69,8 @@ func (s *saleStatus) reached() (addresses []string) {
 	return addresses
 }
 
-// untold describes what the queried process does not report.
-func (s *saleStatus) untold() string {
+// unreported describes what the queried process does not report.
+func (s *saleStatus) unreported() string {
 	what := "the state of the sale"
 	if len(s.Processes) > 1 {
 		what = "the state of the whole sale"
@@ -126,7 +126,7 @@ func moveText(m api.Move, all []api.Process) string {
 		}
 	}
 	stage := map[string]string{
-		api.MoveDue: "not started, as far as " + here + " knows", api.MoveFollows: "the new owner reads the log",
+		api.MoveDue: "not started, according to " + here, api.MoveFollows: "the new owner reads the log",
 		api.MoveTakes: "the new owner waits for the lease", api.MoveGives: "the old owner releases the lease",
 	}[m.Stage]
 	return fmt.Sprintf("shard %d moves from %s to %s: %s", m.Shard, from, m.To, stage)

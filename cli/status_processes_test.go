@@ -23,7 +23,7 @@ func TestStatusOfSeveralProcesses(t *testing.T) {
 	s := troubled("127.0.0.1:1") // nobody is there
 	s.Shards[2].Owner = address
 	view := &saleStatus{Status: s}
-	askServer(t.Context(), view, asker{token: "secret"})
+	queryServer(t.Context(), view, statusClient{token: "secret"})
 	if s.Server == nil || s.Server.Address != address || s.Server.Error != "" {
 		t.Fatalf("asked was %+v", s.Server)
 	}
@@ -36,7 +36,7 @@ process version state shards assigned requests/s forwarded
 a:1 v2 serving 2 1 120 66% reports this
 b:1 - not reached ? 2 ? ? the reporting process does not reach it
 c:1 - standby 0 0 0.0 -
-shard 0 moves from a:1 to b:1: not started, as far as a:1 knows
+shard 0 moves from a:1 to b:1: not started, according to a:1
 shard 2 moves from no reachable owner to a:1: the new owner waits for the lease
 `, "limit available held sold claims/s\n", " 30 20 0 10 1,235 busier than the others\n", " 30 20 0 10 ?\n"} {
 		if !strings.Contains(got, want) {
@@ -58,7 +58,7 @@ func TestStatusWhileOneIsDead(t *testing.T) {
 	s := troubled("127.0.0.1:1") // nobody is there
 	s.Shards[2].Owner = address
 	view := &saleStatus{Status: s}
-	askServer(t.Context(), view, asker{token: "secret"})
+	queryServer(t.Context(), view, statusClient{token: "secret"})
 	view.judge()
 	const why = "does not report the state of the whole sale: standby: it reaches no owner of some shards"
 	if want := (current.ServerStatus{Address: address, Error: "standby: it reaches no owner of some shards"}); s.Server == nil || *s.Server != want {
@@ -97,7 +97,7 @@ func TestStatusOfProblems(t *testing.T) {
 	s := troubled("127.0.0.1:1") // nobody is there
 	s.Shards[2].Owner = address
 	view := &saleStatus{Status: s}
-	askServer(t.Context(), view, asker{token: "secret"})
+	queryServer(t.Context(), view, statusClient{token: "secret"})
 	view.judge()
 	c := newCapture()
 	c.statusText(view, false)
@@ -199,7 +199,7 @@ func TestStatusOfTheFirstAnswer(t *testing.T) {
 		{[]string{one, whole, other}, whole},
 	} {
 		view := &saleStatus{Status: troubled(silent)}
-		asker{token: "secret"}.query(t.Context(), view, test.addresses, view.tell)
+		statusClient{token: "secret"}.query(t.Context(), view, test.addresses, view.addReport)
 		if got := view.Server.Address; got != test.want || (got == whole) != (len(view.Processes) == 1) {
 			t.Errorf("of %q, %s counts, with %d processes; want %s", test.addresses, got, len(view.Processes), test.want)
 		}

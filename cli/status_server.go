@@ -23,34 +23,34 @@ import (
 // serverTimeout bounds the query to the process that serves a sale, whose report is optional.
 const serverTimeout = time.Second
 
-// asker configures queries to the processes that serve a sale.
-type asker struct {
+// statusClient queries the processes that serve a sale.
+type statusClient struct {
 	admin *url.URL // admin address; nil: the addresses for claims in the leases
 	token string
 	over  *tls.Config // nil: no flags of TLS
 }
 
-// askServer adds to a status what only the process that serves the sale knows: since when a
-// node is down or a shard stalls, and the state of holds. A single read shows the present
-// only.
-func askServer(ctx context.Context, s *saleStatus, a asker) {
-	a.query(ctx, s, serversOf(s.Status), s.tell)
+// queryServer adds the report of the process that serves the sale to a status: since when a
+// node is down or a shard stalls, and the state of holds. The ledger and the nodes show the
+// present only.
+func queryServer(ctx context.Context, s *saleStatus, c statusClient) {
+	c.query(ctx, s, serversOf(s.Status), s.addReport)
 }
 
-// query queries processes in sequence until one reports everything, which add receives. If none
-// does, the first answer that lists the processes counts, or else the first answer, or else the
-// first failure.
-func (a asker) query(ctx context.Context, s *saleStatus, addresses []string, add func(told api.Sale)) {
-	if a.admin != nil {
-		addresses = []string{a.admin.Host}
+// query queries processes in sequence until one reports everything; add receives that report. If
+// none does, the first answer that lists the processes counts, or else the first answer, or else
+// the first failure.
+func (c statusClient) query(ctx context.Context, s *saleStatus, addresses []string, add func(report api.Sale)) {
+	if c.admin != nil {
+		addresses = []string{c.admin.Host}
 	}
 	best := 0
 	for _, address := range addresses {
-		told, err := a.read(ctx, address, s.Sale)
+		report, err := c.read(ctx, address, s.Sale)
 		problem, answered := errors.AsType[*api.Problem](err)
 		value := 1 // of a failure
 		switch {
-		case told.Processes != nil:
+		case report.Processes != nil:
 			value = 3
 		case answered:
 			value = 2
@@ -58,32 +58,32 @@ func (a asker) query(ctx context.Context, s *saleStatus, addresses []string, add
 		switch {
 		case err == nil:
 			s.Server = &current.ServerStatus{Address: address}
-			if told.Nodes == nil {
-				s.Server.Error = a.advise(notOperating)
+			if report.Nodes == nil {
+				s.Server.Error = c.advise(notOperating)
 			}
-			add(told)
+			add(report)
 			return
 		case s.unread() && answered && problem.Outcome == api.NoSuchSale: // it serves others
 		case value > best:
 			best = value
 			s.Server = &current.ServerStatus{Address: address, Error: err.Error()}
-			s.tell(told)
+			s.addReport(report)
 		}
 	}
 }
 
-// tell adds the report of the process that serves a sale.
-func (s *saleStatus) tell(told api.Sale) {
-	s.Holds, s.PaymentCheck, s.Problems = told.Holds, told.PaymentCheck, told.Problems
-	s.Processes, s.Moves = told.Processes, told.Moves
-	for i, n := range told.Nodes {
-		if known := s.node(n.Name, i, len(told.Nodes)); known != nil {
-			known.Server = &told.Nodes[i]
+// addReport adds the report of the process that serves a sale.
+func (s *saleStatus) addReport(report api.Sale) {
+	s.Holds, s.PaymentCheck, s.Problems = report.Holds, report.PaymentCheck, report.Problems
+	s.Processes, s.Moves = report.Processes, report.Moves
+	for i, n := range report.Nodes {
+		if known := s.node(n.Name, i, len(report.Nodes)); known != nil {
+			known.Server = &report.Nodes[i]
 		}
 	}
-	for i, shard := range told.Shards {
+	for i, shard := range report.Shards {
 		if known := s.shard(shard.Shard); known != nil {
-			known.Server = &told.Shards[i]
+			known.Server = &report.Shards[i]
 		}
 	}
 }
@@ -102,14 +102,14 @@ func (s *saleStatus) node(name string, at, of int) *current.NodeStatus {
 	return nil
 }
 
-// mostAsked bounds the number of processes that are queried, in sequence, until one reports.
-const mostAsked = 3
+// maxQueries bounds the number of processes that are queried, in sequence, until one reports.
+const maxQueries = 3
 
 // serversOf returns the addresses to query: the owner of the first shard, then those of
 // others; if no majority of nodes names one, the last owners of shards.
 func serversOf(s *current.Status) (all []string) {
 	add := func(address string) {
-		if address != "" && len(all) < mostAsked && !slices.Contains(all, address) {
+		if address != "" && len(all) < maxQueries && !slices.Contains(all, address) {
 			all = append(all, address)
 		}
 	}
@@ -127,24 +127,24 @@ func serversOf(s *current.Status) (all []string) {
 	return all
 }
 
-// read queries one process. Beside an error it returns what a process still knows that cannot
-// read the state of the sale.
-func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error) {
+// read queries one process. A process that cannot read the state of the sale returns the
+// remaining report with its error.
+func (c statusClient) read(ctx context.Context, address, sale string) (api.Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	base := api.BaseURL(address)
 	switch {
-	case a.admin != nil:
-		base = a.admin.String()
-	case a.over != nil && !strings.HasPrefix(base, "https://"): // a process that writes to the lock nodes must not obtain the token
+	case c.admin != nil:
+		base = c.admin.String()
+	case c.over != nil && !strings.HasPrefix(base, "https://"): // a process that writes to the lock nodes must not obtain the token
 		return api.Sale{}, errors.New("it does not use TLS, but the command has TLS flags")
 	}
-	client, err := api.NewClient(api.Config{Servers: []string{base}, Sale: sale, Token: a.token, TLS: a.over})
+	client, err := api.NewClient(api.Config{Servers: []string{base}, Sale: sale, Token: c.token, TLS: c.over})
 	if err != nil {
 		return api.Sale{}, err
 	}
 	defer client.Close()
-	told, err := client.Status(ctx)
+	report, err := client.Status(ctx)
 	var unexpected *api.UnexpectedError
 	var problem *api.Problem
 	switch {
@@ -153,7 +153,7 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 			problem.Detail = cmp.Or(inability[problem.Outcome], problem.Detail)
 		}
 		if problem.Known != nil {
-			told.Known = *problem.Known
+			report.Known = *problem.Known
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %s", serverTimeout)
@@ -161,22 +161,22 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 		err = syscall.ECONNREFUSED
 	case !errors.As(err, &unexpected):
 	case unexpected.StatusCode == http.StatusUnauthorized:
-		err = errors.New(unauthorized(a.token))
+		err = errors.New(unauthorized(c.token))
 	default:
 		err = fmt.Errorf("it answers %s, which is not a response of salectl serve", unexpected.Status)
 	}
 	if unexpected != nil {
-		err = errors.New(a.advise(err.Error()))
+		err = errors.New(c.advise(err.Error()))
 	}
-	return told, err
+	return report, err
 }
 
 // advise adds a note that the address may not be an admin address.
-func (a asker) advise(said string) string {
-	if a.admin == nil {
-		return said
+func (c statusClient) advise(text string) string {
+	if c.admin == nil {
+		return text
 	}
-	return said + "; check " + adminHint
+	return text + "; check " + adminHint
 }
 
 // inability describes for operators why a process cannot report the state of the whole sale.
@@ -199,39 +199,39 @@ func unauthorized(token string) string {
 }
 
 const (
-	// readPatience bounds the read of the ledger, after which status shows what others know;
-	// half of --timeout, if that is less.
-	readPatience = 20 * time.Second
-	// lookPatience bounds the queries to those others.
-	lookPatience = 5 * time.Second
-	// mostLooked bounds the number of processes that are then asked whether they serve the
-	// sale.
-	mostLooked = 8
+	// readTimeout bounds the read of the ledger; half of --timeout, if that is less. After it,
+	// status shows the reports of the lock nodes and of a process that serves the sale.
+	readTimeout = 20 * time.Second
+	// outageTimeout bounds those reports.
+	outageTimeout = 5 * time.Second
+	// maxOutageQueries bounds the number of processes that are then queried: some may serve
+	// other sales only.
+	maxOutageQueries = 8
 )
 
 // readStatus reads the status of a sale, and queries the process that serves it. If the ledger
-// cannot be read, it returns what others report, beside the error, which is ErrStore. bounded
-// is ctx until --timeout.
-func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, a asker, o statusOptions) (*saleStatus, error) {
+// cannot be read, it returns the status of readOutage and an ErrStore. bounded is ctx until
+// --timeout.
+func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, c statusClient, o statusOptions) (*saleStatus, error) {
 	cfg := p.planning(store)
-	cfg.ReadTimeout = min(readPatience, o.timeout/2)
+	cfg.ReadTimeout = min(readTimeout, o.timeout/2)
 	status, err := current.ReadStatus(bounded, cfg.Backends, name)
 	if err == nil {
 		view := &saleStatus{Status: status}
-		askServer(bounded, view, a)
+		queryServer(bounded, view, c)
 		view.judge()
 		return view, nil
 	}
 	if bounded.Err() != nil || !errors.Is(err, planner.ErrStore) {
 		return nil, err
 	}
-	return p.readOutage(ctx, store, name, a, err), err
+	return p.readOutage(ctx, store, name, c, err), err
 }
 
 // readOutage returns a sale's status as reported by the lock nodes and a process that serves
-// it, which knows the last state of the ledger; nil if there is none.
-func (p *program) readOutage(ctx context.Context, store *backends.Store, name string, a asker, why error) *saleStatus {
-	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+// it, which has read the last state of the ledger; nil if that read fails, too.
+func (p *program) readOutage(ctx context.Context, store *backends.Store, name string, c statusClient, why error) *saleStatus {
+	ctx, cancel := context.WithTimeout(ctx, outageTimeout)
 	defer cancel()
 	outage, err := current.ReadOutage(ctx, p.planning(store).Backends, name, why)
 	if err != nil {
@@ -239,33 +239,33 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 	}
 	view := &saleStatus{Status: outage.Status("")}
 	processes := outage.Processes()
-	a.query(ctx, view, processes[:min(len(processes), mostLooked)], func(told api.Sale) {
+	c.query(ctx, view, processes[:min(len(processes), maxOutageQueries)], func(report api.Sale) {
 		server := view.Server
-		view.Status = outage.Status(told.UID) // of all leases those of this run
-		view.Server, server.Phase = server, told.Phase
-		view.know(told)
+		view.Status = outage.Status(report.UID) // of all leases those of this run
+		view.Server, server.Phase = server, report.Phase
+		view.addOutageReport(report)
 	})
 	view.judge()
 	return view
 }
 
-// know adds the report of the process that serves the sale, which may be older than the
-// ledger.
-func (s *saleStatus) know(told api.Sale) {
-	s.SaleSummary = told.SaleSummary
+// addOutageReport adds the report of the process that serves the sale, which may be older than
+// the ledger.
+func (s *saleStatus) addOutageReport(report api.Sale) {
+	s.SaleSummary = report.SaleSummary
 	s.Phase = ledger.PhaseUnknown // to others than the process, which ServerStatus has
-	for _, shard := range told.Shards {
+	for _, shard := range report.Shards {
 		if shard.State == api.ShardStalled && s.shard(shard.Shard) == nil {
 			s.Shards = append(s.Shards, current.ShardStatus{Shard: shard.Shard, Error: current.NotRead})
 		}
 	}
-	s.tell(told)
+	s.addReport(report)
 }
 
 // unread reports whether the ledger cannot be read.
 func (s *saleStatus) unread() bool { return s.Phase == ledger.PhaseUnknown }
 
-// shard returns the shard with a number; nil if nothing is known of it.
+// shard returns the shard with a number; nil if it is absent.
 func (s *saleStatus) shard(n int) *current.ShardStatus {
 	for i := range s.Shards {
 		if s.Shards[i].Shard == n {

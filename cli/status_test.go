@@ -74,7 +74,7 @@ func TestStatusView(t *testing.T) {
 	address := answering(t, http.StatusOK, toldAnswer)
 	s := troubled(address)
 	view := &saleStatus{Status: s}
-	askServer(t.Context(), view, asker{token: "secret"})
+	queryServer(t.Context(), view, statusClient{token: "secret"})
 	c := newCapture()
 	c.statusText(view, false)
 	want := strings.ReplaceAll(`tickets: open, generation 2, run 1, 0123456789abcdef
@@ -133,7 +133,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := troubled(answering(t, test.status, test.body))
-			askServer(t.Context(), &saleStatus{Status: s}, asker{token: test.token})
+			queryServer(t.Context(), &saleStatus{Status: s}, statusClient{token: test.token})
 			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
 				t.Errorf("server: %+v", s.Server)
 			}
@@ -148,13 +148,13 @@ func TestServerThatTellsNothing(t *testing.T) {
 	claims := answering(t, http.StatusOK, `{"sale":"tickets","phase":"open"}`)
 	for token, want := range map[string]string{"": "the bearer token is missing", "secret": "the bearer token lacks the right operate"} {
 		s := troubled("o:1")
-		askServer(t.Context(), &saleStatus{Status: s}, asker{admin: &url.URL{Scheme: "http", Host: claims}, token: token})
+		queryServer(t.Context(), &saleStatus{Status: s}, statusClient{admin: &url.URL{Scheme: "http", Host: claims}, token: token})
 		if got := s.Server.Error; s.Server.Address != claims || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, adminHint) {
 			t.Errorf("asked with --admin where claims go: %+v", s.Server)
 		}
 	}
 	gone := troubled("127.0.0.1:1")
-	askServer(t.Context(), &saleStatus{Status: gone}, asker{})
+	queryServer(t.Context(), &saleStatus{Status: gone}, statusClient{})
 	if gone.Server.Error != "connection refused" {
 		t.Errorf("nobody there: %+v", gone.Server)
 	}

@@ -105,7 +105,7 @@ func served(s *saleStatus) string {
 		switch {
 		case s.Server == nil:
 		case s.Server.Error != "":
-			return fmt.Sprintf("%s, which reaches %d of %d processes, %s", s.Server.Address, len(reached), all, s.untold())
+			return fmt.Sprintf("%s, which reaches %d of %d processes, %s", s.Server.Address, len(reached), all, s.unreported())
 		case s.Owner == "" && !s.Unserved && !s.unread():
 			return fmt.Sprintf("no majority of the lock nodes names a server; %s answers, and reaches %d of %d processes", s.Server.Address, len(reached), all)
 		}
@@ -127,7 +127,7 @@ func served(s *saleStatus) string {
 	case s.unread() && s.Server != nil:
 		return fmt.Sprintf("served at %s, which reports the phase %s", s.Server.Address, s.Server.Phase)
 	case s.Owner != "" && s.Server != nil && !answers:
-		return fmt.Sprintf("served at %s; %s %s", s.Owner, s.Server.Address, s.untold())
+		return fmt.Sprintf("served at %s; %s %s", s.Owner, s.Server.Address, s.unreported())
 	case s.Owner != "":
 		return "served at " + s.Owner
 	case answers:

@@ -24,7 +24,7 @@ const (
 	// watchTimeout bounds each read. After half of it, the reports of the lock nodes and of
 	// the process that serves the sale are shown instead.
 	watchTimeout = 10 * time.Second
-	// redrawn is the interval of drawing without news: old readings show their age.
+	// redrawn is the interval of drawing without a new reading: old readings show their age.
 	redrawn = time.Second
 )
 
@@ -32,7 +32,7 @@ const (
 func (f *flags) watch(o *statusOptions) {
 	for _, other := range []string{"wait-for", "exit-code"} {
 		if f.c.IsSet(other) {
-			f.refuse("--watch goes on until Ctrl-C and exits with 0; %s is for a status that ends by itself", dashed(other))
+			f.refuse("--watch runs until Ctrl-C and exits with 0; %s is for a status that ends by itself", dashed(other))
 		}
 	}
 	if o.interval = f.duration("interval", defaultInterval); o.interval < leastInterval {
@@ -63,7 +63,7 @@ func (p *program) watchStatus(ctx context.Context, o statusOptions, sales []spec
 	for i, sale := range sales {
 		readers.Go(func() {
 			for ctx.Err() == nil {
-				r := p.look(ctx, o, sale)
+				r := p.readCurrent(ctx, o, sale)
 				r.sale = i
 				select {
 				case readings <- r:
@@ -82,9 +82,9 @@ func (p *program) watchStatus(ctx context.Context, o statusOptions, sales []spec
 	return p.watchLines(ctx, o, sales, readings)
 }
 
-// look reads the current status of a sale. It opens the store and reads the credentials anew
-// each time, so that it notices replaced files, and another server under the same name.
-func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) reading {
+// readCurrent reads the current status of a sale. It opens the store and reads the credentials anew
+// each time, so that it detects replaced files, and another server under the same name.
+func (p *program) readCurrent(ctx context.Context, o statusOptions, sale spec.Sale) reading {
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
 	// Concurrent reads must not print between the lines of the view.
@@ -93,7 +93,7 @@ func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) rea
 	token, over, err := o.secrets.read()
 	if err == nil {
 		err = quiet.withStore(sale, func(store *backends.Store) (err error) {
-			r.view, err = quiet.await(ctx, ctx, store, sale, asker{o.admin, token, over}, o)
+			r.view, err = quiet.await(ctx, ctx, store, sale, statusClient{o.admin, token, over}, o)
 			return err
 		})
 	}
@@ -200,16 +200,16 @@ func (p *program) readingText(r reading, sale spec.Sale, all bool) string {
 // key is equal for two readings without an event between them. It ignores leases, which run
 // down and are renewed, and clocks and loads, which are measured each time.
 func (r reading) key() string {
-	told := struct {
+	state := struct {
 		Status *saleStatus
 		Err    string
 	}{}
 	if r.err != nil {
-		told.Err = r.err.Error()
+		state.Err = r.err.Error()
 	}
 	if r.view != nil {
 		view, status := *r.view, *r.view.Status
-		view.Status, view.ReadAt, told.Status = &status, "", &view
+		view.Status, view.ReadAt, state.Status = &status, "", &view
 		status.Shards, status.Nodes = slices.Clone(status.Shards), slices.Clone(status.Nodes)
 		for i := range status.Shards {
 			shard := &status.Shards[i]
@@ -226,7 +226,7 @@ func (r reading) key() string {
 			view.Processes[i].Requests, view.Processes[i].Forwarded = nil, nil
 		}
 	}
-	text, err := json.Marshal(told)
+	text, err := json.Marshal(state)
 	if err != nil {
 		panic(err) // emit encodes the same type
 	}

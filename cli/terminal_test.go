@@ -104,7 +104,7 @@ func TestServersTextOnATerminal(t *testing.T) {
 	p := &program{out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	p.view("decision", decisionView{&decision{Outcome: api.NotEligible, Detail: "no\x1b[2J\x1b]0;sold\x07"}, doubt{}})
 	tty.await("\x1b[33mnot_eligible\x1b[0m: no\\x1b[2J\\x1b]0;sold\\a\r\n")
-	p.say("%s", "lost\x1b[1A")
+	p.logf("%s", "lost\x1b[1A")
 	tty.await("lost\\x1b[1A\r\n")
 }
 
@@ -114,7 +114,7 @@ func TestConfirmAsksAPerson(t *testing.T) {
 			tty := openTerminal(t)
 			p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 			done := make(chan error, 1)
-			go func() { done <- p.askPerson(t.Context(), "Apply this?", false, false) }()
+			go func() { done <- p.confirm(t.Context(), "Apply this?", false, false) }()
 			tty.await("Only 'yes' is accepted: ")
 			if _, err := tty.person.WriteString(typed); err != nil {
 				t.Fatal(err)
@@ -142,7 +142,7 @@ func TestConfirmEndsWithItsContext(t *testing.T) {
 	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables, drivers: ownDrivers}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.askPerson(ctx, "Apply this?", false, false) }()
+	go func() { done <- p.confirm(ctx, "Apply this?", false, false) }()
 	tty.await("is accepted")
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -294,7 +294,7 @@ func TestConfirmNeedsBothEndsOfATerminal(t *testing.T) {
 		"output to a file":  {in: tty.program, err: io.Discard},
 	} {
 		p.out, p.env = &terminal.Answer{W: io.Discard}, noVariables
-		if err := p.askPerson(t.Context(), "Apply this?", false, false); !errors.Is(err, errUnconfirmed) {
+		if err := p.confirm(t.Context(), "Apply this?", false, false); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

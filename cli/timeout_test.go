@@ -30,7 +30,7 @@ func TestTimeoutsSayWhatWasAwaited(t *testing.T) {
 	}
 	const look = "(ZooKeeper "
 	for command, want := range map[string][]string{
-		"plan -f " + path:                                                {"sale tickets: timed out after 200ms (read: the sale's log)\n", look, "If they are up, give it a longer --timeout.\n"},
+		"plan -f " + path:                                                {"sale tickets: timed out after 200ms (read: the sale's log)\n", look, "If they are up, use a longer --timeout.\n"},
 		"pause -f " + path:                                               {"sale tickets: timed out after 200ms (read: the sale's log)\n", look},
 		"audit -f " + path:                                               {"timed out after 200ms: reading log sale/tickets\n", look},
 		"status --wait-for open -f " + path:                              {"timed out after 200ms: it is unknown whether sale tickets is open: sale tickets: access to the ledger failed: it was not read in 100ms\n", look},

@@ -7,26 +7,26 @@ import (
 	"salectl/spec"
 )
 
-// ownFiles is the number of files that serve itself has open: its streams, its listeners,
+// ownFiles is the number of files that the server itself has open: its streams, its listeners,
 // those of the runtime, one connection of each listener that is about to be served, and some
 // for short use, such as the lookup of a name.
 const ownFiles = 24
 
 // leastConnections is the minimum number of connections of buyers. A server with fewer would
-// seem broken.
+// appear broken.
 const leastConnections = 4
 
 // Connections returns the maximum number of buyers' connections of a server: the requested
 // number, or the limit of open files less those needed by the stores of the sales, the admin
 // address and the process itself. So the number of buyers never blocks the ledger, the lock
 // nodes and operators. 0 requests as many as possible; filesOf is backends.Files.
-func Connections(asked int, sales []spec.Sale, filesOf func(spec.Sale) (int, error)) (int, error) {
+func Connections(requested int, sales []spec.Sale, filesOf func(spec.Sale) (int, error)) (int, error) {
 	files, limited := openFiles()
 	if !limited {
-		if asked == 0 {
-			asked = httpd.MostConnections
+		if requested == 0 {
+			requested = httpd.MostConnections
 		}
-		return asked, nil
+		return requested, nil
 	}
 	reserved := ownFiles + httpd.AdminConnections
 	for _, sale := range sales {
@@ -41,11 +41,11 @@ func Connections(asked int, sales []spec.Sale, filesOf func(spec.Sale) (int, err
 	case left < leastConnections:
 		return 0, fmt.Errorf("%d files may be open, and %s need %d beside the connections of buyers: raise the limit (ulimit -n %d, LimitNOFILE=)",
 			files, spec.Count(len(sales), "sale"), reserved, reserved+1024)
-	case asked > left:
-		return 0, fmt.Errorf("--connections %d: %d files may be open, of which %d are reserved: raise the limit (ulimit -n %d, LimitNOFILE=), or ask for at most %d",
-			asked, files, reserved, reserved+asked, left)
-	case asked > 0:
-		return asked, nil
+	case requested > left:
+		return 0, fmt.Errorf("--connections %d: %d files may be open, of which %d are reserved: raise the limit (ulimit -n %d, LimitNOFILE=), or request at most %d",
+			requested, files, reserved, reserved+requested, left)
+	case requested > 0:
+		return requested, nil
 	}
 	return min(left, httpd.MostConnections), nil
 }

@@ -27,15 +27,15 @@ type run struct {
 	http     *httpd.Server
 	registry *prometheus.Registry
 
-	serving   context.Context // ends when requests and checks of payments do
-	owning    context.Context // ends when the leases are released
-	executors sync.WaitGroup
-	checkers  sync.WaitGroup
-	goOn      func() // keeps the server running for later sales
-	failures  error  // guarded by mu
+	serving     context.Context // ends when requests and checks of payments do
+	owning      context.Context // ends when the leases are released
+	executors   sync.WaitGroup
+	checkers    sync.WaitGroup
+	keepRunning func() // makes the server wait for later sales
+	failures    error  // guarded by mu
 }
 
-// Run serves until ctx ends, or until no sale is left to follow and no other may come. At the
+// Run serves until ctx ends, or until no sale is left and no other may be added. At the
 // end it answers pending requests and stops queries to payment services, then releases the
 // leases, and then stops the admin address.
 func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
@@ -56,18 +56,18 @@ func (s *Server) Run(ctx context.Context, buyers, admin net.Listener) error {
 	defer leave()
 
 	var opening sync.WaitGroup
-	r.goOn = sync.OnceFunc(func() { r.executors.Go(func() { <-r.serving.Done() }) })
+	r.keepRunning = sync.OnceFunc(func() { r.executors.Go(func() { <-r.serving.Done() }) })
 	for _, e := range s.all() {
 		r.serve(e)
 	}
 	if s.Watch {
 		r.Lack(s.keeper.Lacks()) // not ready before the first read of the files
-		r.goOn()
+		r.keepRunning()
 	}
-	opening.Go(func() { r.keep(r.serving) }) // ended first: until then it may start checkers and executors
+	opening.Go(func() { r.reread(r.serving) }) // ended first: until then it may start checkers and executors
 	opening.Go(func() { s.open(r.serving); close(opened) })
 	r.checkers.Go(func() { access.Watch(r.serving, s.HTTP.Log, clock.System(), s.HTTP.Tokens, s.HTTP.Certificates) })
-	// Without a sale there is nothing to answer.
+	// Without a sale there are no requests.
 	go func() { r.executors.Wait(); stop() }()
 	operated := make(chan error, 1)
 	go func() { operated <- r.http.ServeAdmin(operating, admin) }()
@@ -154,7 +154,7 @@ func (s *Server) checkName() {
 	}
 }
 
-// openWithin bounds the wait of early requests until the process knows who can answer them.
+// openWithin bounds the wait of early requests until the process has found who can answer them.
 // After that they are answered with the current state.
 const openWithin = time.Second
 
@@ -195,7 +195,7 @@ func (s *Server) retire(h *httpd.Server) {
 	var left atomic.Int64
 	for _, e := range s.all() {
 		all.Go(func() {
-			n := e.Retire(bound, func(n int) { s.HTTP.Log.Info("giving shards to other processes", "sale", e.Sale(), "left", n) })
+			n := e.Retire(bound, func(n int) { s.HTTP.Log.Info("handing shards over to other processes", "sale", e.Sale(), "left", n) })
 			left.Add(int64(n))
 		})
 	}

@@ -3,7 +3,7 @@
 //
 // A Server serves what was applied; a sale file only names the sale and its place. It
 // guarantees that a sale whose ledger or keys are unfit is not served, that a process that ends
-// first gives its shards to others or answers what it has accepted, and that connections of
+// first hands its shards over to others or answers accepted requests, and that connections of
 // buyers leave enough open files for the ledger, the lock nodes and operators. It prints
 // nothing and parses no flags: listeners, credentials, the log and the texts of remedies are
 // the caller's.

@@ -10,23 +10,23 @@ import (
 )
 
 // Break removes exactly the holdings of a key that were read, and reads the nodes again.
-// asked: a person was asked in between.
-func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []HeldBy, asked bool) Broken {
-	freed, errs := make([]int, len(nodes)), make([]error, len(nodes))
-	var asking sync.WaitGroup
+// confirmed: the user confirmed the removal after the read.
+func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []HeldBy, confirmed bool) Broken {
+	released, errs := make([]int, len(nodes)), make([]error, len(nodes))
+	var removals sync.WaitGroup
 	for i, n := range nodes {
 		if h := holdingOn(seen, n.Name()); h.Token != "" {
-			asking.Go(func() {
+			removals.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 				defer cancel()
-				freed[i], errs[i] = n.Release(ctx, []quorum.LeaseRequest{{Key: h.Key, Token: h.Token, Note: h.Note}})
+				released[i], errs[i] = n.Release(ctx, []quorum.LeaseRequest{{Key: h.Key, Token: h.Token, Note: h.Note}})
 			})
 		}
 	}
-	asking.Wait()
+	removals.Wait()
 	after := Read(ctx, nodes, key)
 	r := Broken{
-		ID: id, Name: id.String(), asked: asked, Nodes: len(nodes), seen: seen,
+		ID: id, Name: id.String(), confirmed: confirmed, Nodes: len(nodes), seen: seen,
 		held:    Held(after, func(found string) (ID, bool) { return id, found == key }),
 		Removed: []OfNode{}, Changed: []OfNode{}, Failed: []OfNode{},
 	}
@@ -34,9 +34,9 @@ func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []H
 		was := holdingOn(seen, n.Name)
 		switch {
 		case errs[i] != nil:
-			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: NodeWords(n.Name, errs[i])})
+			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: nodeErrorText(n.Name, errs[i])})
 			continue
-		case freed[i] > 0:
+		case released[i] > 0:
 			r.Removed = append(r.Removed, OfNode{Node: n.Name, Holder: holderName(was)})
 		case was.Token != "":
 			r.Changed = append(r.Changed, OfNode{Node: n.Name, Now: nowText(was, holdingOn(r.held, n.Name))})
@@ -50,18 +50,18 @@ func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []H
 
 // Broken is the result of breaking a lock.
 type Broken struct {
-	ID      ID       `json:"-"`
-	Name    string   `json:"name"`    // of ID
-	Nodes   int      `json:"-"`       // number of nodes
-	Removed []OfNode `json:"removed"` // removed holdings
-	Changed []OfNode `json:"changed"` // changed before their removal
-	Failed  []OfNode `json:"failed"`  // state unknown
-	asked   bool     // a person was asked between read and removal
-	seen    []HeldBy // holders before the removal
-	held    []HeldBy // holders after the removal
+	ID        ID       `json:"-"`
+	Name      string   `json:"name"`    // of ID
+	Nodes     int      `json:"-"`       // number of nodes
+	Removed   []OfNode `json:"removed"` // removed holdings
+	Changed   []OfNode `json:"changed"` // changed before their removal
+	Failed    []OfNode `json:"failed"`  // state unknown
+	confirmed bool     // the user confirmed the removal after the read
+	seen      []HeldBy // holders before the removal
+	held      []HeldBy // holders after the removal
 }
 
-// OfNode is what became of a holding on one node.
+// OfNode is the outcome for a holding on one node.
 type OfNode struct {
 	Node   string `json:"node"`
 	Holder string `json:"holder,omitempty"` // of a holding that was removed
@@ -80,7 +80,7 @@ func holdingOn(locks []HeldBy, node string) quorum.Holding {
 	return quorum.Holding{}
 }
 
-// nowText describes what happened to a holding that had changed.
+// nowText describes the change of a holding.
 func nowText(was, is quorum.Holding) string {
 	switch {
 	case is.Token == "":
@@ -96,7 +96,7 @@ func (r *Broken) remedy(lock HeldBy) string {
 	switch {
 	case len(r.Changed) == 0:
 		return "" // lock nodes fail, and the answer names them
-	case r.asked:
+	case r.confirmed:
 		return fmt.Sprintf("The lock was renewed while the question was open, so %s is alive: end that process, or repeat the command with --yes, "+
 			"which does not wait for an answer and takes the lock from a working process.", lock.Holder)
 	}

@@ -50,8 +50,8 @@ func notRun(name string, err error) error {
 // start starts a command. The channel receives its result.
 //
 // The goroutine locks its OS thread: Linux kills the command when the thread that started it
-// ends (tied), and Go ends threads at any time. A thread that waits for the command ends
-// before it only with the whole process.
+// ends (tied), and Go ends threads at any time. A locked thread ends before the command only with
+// the whole process.
 func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	started, over := make(chan error), make(chan error, 1)
 	go func() {
@@ -72,9 +72,9 @@ func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	return over, <-started
 }
 
-// guard runs a command while a lease lasts, until the command ends: nil for success, an error with
-// the command's exit code, or that the lock was lost. ctx ends when the program should end; taken
-// has received earlier signals.
+// guard runs a command while a lease lasts. Its error has the command's exit code, or reports
+// the loss of the lock. ctx ends when the program should end. taken has received earlier
+// signals.
 func (o Hold) guard(ctx context.Context, lease *quorum.Lease, cmd *exec.Cmd, taken <-chan os.Signal) error {
 	if !lease.Valid() {
 		return o.lost(lease, "before the command began")
@@ -85,7 +85,7 @@ func (o Hold) guard(ctx context.Context, lease *quorum.Lease, cmd *exec.Cmd, tak
 	}
 	lost, ended := lease.Context().Done(), ctx.Done()
 	var kill <-chan time.Time
-	var heard signals.Echo
+	var echo signals.Echo
 	for {
 		select {
 		case err := <-over:
@@ -94,12 +94,12 @@ func (o Hold) guard(ctx context.Context, lease *quorum.Lease, cmd *exec.Cmd, tak
 			}
 			return exitOf(cmd, err)
 		case s := <-taken:
-			if ends(s) && !byKeyboard(s) && !heard.Repeats(s) {
+			if ends(s) && !byKeyboard(s) && !echo.Repeats(s) {
 				send(cmd, s)
 			}
 		case <-ended:
 			ended = nil
-			heard.Repeats(syscall.SIGTERM)
+			echo.Repeats(syscall.SIGTERM)
 			send(cmd, syscall.SIGTERM)
 		case <-lost:
 			lost = nil
@@ -144,24 +144,24 @@ func exitOf(cmd *exec.Cmd, err error) error {
 	return &ExitError{Code: code, Quiet: true, Err: errors.New(state.String())}
 }
 
-// endings are the signals with which people and service managers end a command.
+// endings are the signals that end a command, sent by users and service managers.
 var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 func ends(s os.Signal) bool { return slices.Contains(endings, s) }
 
 // TakeSignals redirects signals to the returned channel, for a command that passes them on.
-// letGo stops their delivery to the present receiver; nil: there is none. The redirection is
+// stopOther stops their delivery to the present receiver; nil: there is none. The redirection is
 // permanent: such a command is the last action of a process.
 //
 // Signals that the parent process ignores (nohup, a background job of a script) stay ignored,
 // also for the command. SIGPIPE is received so that a closed standard error does not end this
 // process before the lock is released.
-func TakeSignals(letGo func(), ignored []os.Signal) <-chan os.Signal {
+func TakeSignals(stopOther func(), ignored []os.Signal) <-chan os.Signal {
 	taken := make(chan os.Signal, 16)
 	signal.Notify(taken, endings...)
 	signal.Notify(taken, syscall.SIGPIPE)
-	if letGo != nil {
-		letGo()
+	if stopOther != nil {
+		stopOther()
 	}
 	for _, s := range ignored {
 		signal.Ignore(s)

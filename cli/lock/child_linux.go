@@ -10,7 +10,7 @@ import (
 )
 
 // reapOrphans waits for orphaned processes of a command until over is closed. In a container
-// they become children of its first process, and remain zombies unless that waits for them.
+// they become children of its first process, and remain zombies unless that process waits for them.
 func reapOrphans(command int, over <-chan struct{}) {
 	if os.Getpid() != 1 {
 		return

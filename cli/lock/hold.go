@@ -18,39 +18,39 @@ import (
 type Hold struct {
 	Name      string
 	TTL, Wait time.Duration // wait 0: one attempt; quorum.Forever: no limit
-	Address   string        // identifies the holder to people
+	Address   string        // identifies the holder to users
 	Conflict  int           // exit code if the lock was not acquired in time
-	Say       func(string)  // prints a line about the lock nodes
+	Notify    func(string)  // prints a line about the lock nodes
 }
 
 // Run waits for the lock, runs the command, and releases the lock. taken has the signals of
 // this process. Its error has the exit code of the command, or of a lock that was not acquired
 // or was lost.
 func (o Hold) Run(ctx context.Context, nodes []quorum.Node, command *exec.Cmd, taken <-chan os.Signal) error {
-	heard := newHeard(nodes, o.Say)
-	// A lease lasts as long as its context, and ctx may end while the command runs, which
-	// must end first.
-	holding, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer giveUp(nil)
-	lease, err := o.acquire(ctx, holding, giveUp, heard.nodes, taken)
+	observer := newObserver(nodes, o.Notify)
+	// A lease lasts as long as its context. ctx may end while the command runs, and the command
+	// must end before the lease.
+	holding, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	lease, err := o.acquire(ctx, holding, cancel, observer.nodes, taken)
 	if err != nil {
 		return err
 	}
 	err = o.guard(ctx, lease, command, taken)
-	giveBack(lease)
+	release(lease)
 	return err
 }
 
-// giveBack releases the lock on every reachable node. heard reports the others.
-func giveBack(lease *quorum.Lease) {
+// release releases the lock on every reachable node. The observer reports the others.
+func release(lease *quorum.Lease) {
 	// Both return when the slowest node has answered or timed out.
 	_ = lease.Release(context.Background())
 	_ = lease.Freed(context.Background())
 }
 
 // acquire waits for the lock until a signal arrives or ctx ends. The lease lasts until it is
-// released or lost, or holding ends, which giveUp cancels.
-func (o Hold) acquire(ctx, holding context.Context, giveUp context.CancelCauseFunc, nodes []quorum.Node, taken <-chan os.Signal) (lease *quorum.Lease, err error) {
+// released or lost, or until cancel ends holding.
+func (o Hold) acquire(ctx, holding context.Context, cancel context.CancelCauseFunc, nodes []quorum.Node, taken <-chan os.Signal) (lease *quorum.Lease, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -64,15 +64,15 @@ func (o Hold) acquire(ctx, holding context.Context, giveUp context.CancelCauseFu
 			waiting = false
 		case <-ended:
 			ended = nil
-			giveUp(context.Cause(ctx))
+			cancel(context.Cause(ctx))
 		case s := <-taken:
 			if ends(s) {
-				giveUp(signals.ErrInterrupted)
+				cancel(signals.ErrInterrupted)
 			}
 		}
 	}
 	if err == nil && holding.Err() != nil { // acquired and cancelled at the same time
-		giveBack(lease)
+		release(lease)
 		err = context.Cause(holding)
 	}
 	if f, refused := errors.AsType[*quorum.Failure](err); refused {
@@ -87,7 +87,7 @@ func (o Hold) refusal(f *quorum.Failure) error {
 	if o.Wait > 0 && o.Wait < quorum.Forever && !f.Denied() {
 		within = fmt.Sprintf(" within %s", o.Wait)
 	}
-	var said []string
+	var reasons []string
 	if h, ok := f.Holder(); ok {
 		on := 0
 		for _, s := range f.Answers {
@@ -95,20 +95,20 @@ func (o Hold) refusal(f *quorum.Failure) error {
 				on++
 			}
 		}
-		said = append(said, fmt.Sprintf("held by %s on %d of %s", holderName(h), on, spec.Count(len(f.Answers), "lock node")))
+		reasons = append(reasons, fmt.Sprintf("held by %s on %d of %s", holderName(h), on, spec.Count(len(f.Answers), "lock node")))
 	}
 	for _, s := range f.Answers {
 		switch s.Answer {
 		case quorum.Failed:
-			said = append(said, nodeClause(s.Node, s.Err))
+			reasons = append(reasons, nodeClause(s.Node, s.Err))
 		case quorum.Abstained:
-			said = append(said, fmt.Sprintf("lock node %s abstains until %s", s.Node, s.VotesFrom.UTC().Format(time.RFC3339)))
+			reasons = append(reasons, fmt.Sprintf("lock node %s abstains until %s", s.Node, s.VotesFrom.UTC().Format(time.RFC3339)))
 		}
 	}
-	if len(said) == 0 {
-		said = append(said, "too few lock nodes granted it")
+	if len(reasons) == 0 {
+		reasons = append(reasons, "too few lock nodes granted it")
 	}
-	err := fmt.Errorf("could not acquire the lock %s%s: %s", o.Name, within, strings.Join(said, "; "))
+	err := fmt.Errorf("could not acquire the lock %s%s: %s", o.Name, within, strings.Join(reasons, "; "))
 	if f.Denied() {
 		return err
 	}

@@ -3,8 +3,8 @@
 //
 // It guarantees that a command runs only while a majority of the nodes has promised the lock,
 // and is ended before another process can acquire it; that a break removes exactly the holding
-// that was read; and that each fault of a node is reported once. Opening the nodes, questions
-// to people, the output and the exit code of the program are the caller's.
+// that was read; and that each fault of a node is reported once. The caller opens the nodes,
+// prompts the user, prints the output, and sets the exit code of the program.
 package lock
 
 import (
@@ -25,7 +25,7 @@ import (
 // lockTimeout bounds the query of one lock node.
 const lockTimeout = 2 * time.Second
 
-// ID identifies a lock for people: NAME, or SALE/SHARD for a shard's lease.
+// ID identifies a lock to users: NAME, or SALE/SHARD for a shard's lease.
 type ID struct {
 	Name  string // name of a named lock; "" for a lease
 	Sale  string // of a lease
@@ -56,36 +56,36 @@ type Node struct {
 
 	Holdings []quorum.Holding `json:"-"`
 	Err      error            `json:"-"` // why the rest is empty
-	asked    quorum.NodeInfo
+	info     quorum.NodeInfo
 }
 
 // Read reads the keys with a prefix from all nodes concurrently.
 func Read(ctx context.Context, nodes []quorum.Node, prefix string) []Node {
 	read := make([]Node, len(nodes))
 	now := clock.System()
-	var asked sync.WaitGroup
+	var reads sync.WaitGroup
 	for i, n := range nodes {
-		asked.Go(func() {
+		reads.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 			defer cancel()
 			read[i] = readLockNode(ctx, n, prefix, now)
 		})
 	}
-	asked.Wait()
+	reads.Wait()
 	return read
 }
 
 func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.Clock) Node {
-	asked := quorum.QueryInfo(ctx, n, now)
+	info := quorum.QueryInfo(ctx, n, now)
 	failed := func(err error) Node {
-		if asked.Info.Unfit != "" { // Unfit explains the error
-			err = unfitNode{quorum.Fault{Node: n.Name(), Why: asked.Info.Unfit}}
+		if info.Info.Unfit != "" { // Unfit explains the error
+			err = unfitNode{quorum.Fault{Node: n.Name(), Why: info.Info.Unfit}}
 		}
-		asked.Err = err
-		return Node{Name: n.Name(), Error: NodeWords(n.Name(), err), Err: err, asked: asked}
+		info.Err = err
+		return Node{Name: n.Name(), Error: nodeErrorText(n.Name(), err), Err: err, info: info}
 	}
-	if asked.Err != nil {
-		return failed(asked.Err)
+	if info.Err != nil {
+		return failed(info.Err)
 	}
 	marker, err := n.ReadMarker(ctx, spec.NamedLockMarker)
 	if err != nil {
@@ -95,8 +95,8 @@ func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.C
 	if err != nil {
 		return failed(err)
 	}
-	read := Node{Name: n.Name(), Up: true, Holdings: holdings, asked: asked}
-	if marker.Good && marker.VotesFrom.After(asked.Info.Time) {
+	read := Node{Name: n.Name(), Up: true, Holdings: holdings, info: info}
+	if marker.Good && marker.VotesFrom.After(info.Info.Time) {
 		read.VotesFrom = marker.VotesFrom.UTC()
 	}
 	return read
@@ -210,11 +210,11 @@ func Silent(read []Node) (clauses []string) {
 
 // Faults lists the faults of the nodes that answered.
 func Faults(read []Node) (clauses []string) {
-	var asked []quorum.NodeInfo
+	var infos []quorum.NodeInfo
 	for _, n := range read {
-		asked = append(asked, n.asked)
+		infos = append(infos, n.info)
 	}
-	for _, f := range quorum.Judge(asked) {
+	for _, f := range quorum.Judge(infos) {
 		if slices.ContainsFunc(read, func(n Node) bool { return n.Name == f.Node && n.Err == nil }) {
 			clauses = append(clauses, f.String())
 		}
@@ -233,9 +233,9 @@ func holderName(h quorum.Holding) string {
 	return "unknown"
 }
 
-// NodeWords describes the error of a lock node in one clause, without its name and the
+// nodeErrorText describes the error of a lock node in one clause, without its name and the
 // driver's details.
-func NodeWords(name string, err error) string {
-	words, _, _ := strings.Cut(err.Error(), " (")
-	return strings.TrimPrefix(words, "lock node "+name+": ")
+func nodeErrorText(name string, err error) string {
+	text, _, _ := strings.Cut(err.Error(), " (")
+	return strings.TrimPrefix(text, "lock node "+name+": ")
 }

@@ -8,7 +8,7 @@ import (
 	"salectl/spec"
 )
 
-// The heartbeat is as old as where it was heard last, the end that of a majority.
+// The age of the heartbeat is the least of all nodes, the end that of a majority.
 func TestHeldLocks(t *testing.T) {
 	at := func(node, note string, left time.Duration) Node {
 		return Node{Name: node, Holdings: []quorum.Holding{{Key: spec.NamedLock("a"), Token: "t", Note: note, Left: left}}}

@@ -2,8 +2,8 @@
 // the Markdown of GitHub and GitLab.
 //
 // It guarantees that nothing in a plan or an error is markup of a comment, that a comment has
-// no more characters than those services accept, and that it says what it leaves out. Making
-// the plans, reporting their errors and where the text goes are the caller's.
+// no more characters than those services accept, and that it names its omissions. The caller
+// makes the plans, reports their errors, and selects the destination of the text.
 package planview
 
 import (

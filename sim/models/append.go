@@ -17,8 +17,8 @@ const (
 	planner  = 2
 )
 
-// What a slot of the log can have. Commits of owners name their writer, so that one
-// knows its own.
+// What a slot of the log can have. Commits of owners name their writer, so that a
+// process recognizes its own.
 const (
 	created = 1
 	closed  = 2
@@ -54,7 +54,7 @@ type logCall struct {
 	times       uint8 // how often it may still be applied
 }
 
-// outcome is what a writer knows of its append.
+// outcome is the outcome of an append, as its writer has observed it.
 type outcome uint8
 
 const (
@@ -78,8 +78,8 @@ type logState struct {
 	length   uint8
 	calls    [logCalls]logCall
 	writer   [3]logWriter
-	told     [2]uint8 // the unit that the buyer of a request was told of, + 1
-	phantom  bool     // a buyer was told of a claim that no log has
+	answered [2]uint8 // the unit in the answer to the buyer of a request, + 1
+	phantom  bool     // a buyer received a claim that no log has
 	deleted  bool
 	revived  [logSlots]uint8 // what was put into the row after it was deleted
 	sessions uint8           // how often Own was sent
@@ -91,19 +91,19 @@ type logRules struct {
 	falseIsSuccess  bool // a reply of "the head was another" is taken for one's own success
 	falseIsFailure  bool // or for a slot that is taken, and the claim is decided again, by no key
 	answersAhead    bool // the owner folds its commit when it sends it
-	slotAbsent      bool // an append asks only whether its slot is empty
+	slotAbsent      bool // an append only checks that its slot is empty
 	emptyIsLog      bool // a row that is gone is a log without entries
-	deletesFirst    bool // destroy deletes before the sale's log says Sealed
+	deletesFirst    bool // destroy deletes before the sale's log has Sealed
 	rowsStay        bool // a row that outlives its sale is no matter here
 	closes          bool // the planner closes the sale
 	destroys        bool // or destroys it
-	owners          int  // 2 unless it says 1
+	owners          int  // 2 unless it is 1
 	units, requests uint8
 	restarts        uint8 // of each owner
 	sessions        uint8
 }
 
-// folded is what a prefix of the log says.
+// folded is the content of a prefix of the log.
 type folded struct {
 	has    [2]uint8 // the unit of each request, + 1
 	sold   uint8
@@ -147,15 +147,15 @@ func (w logRules) wrong(s logState) string {
 	f := s.fold(s.length, w.units)
 	switch {
 	case s.phantom:
-		return "a buyer was told of a claim that no log has"
+		return "a buyer received a claim that no log has"
 	case f.twice:
 		return "a request has two units"
 	case f.late:
 		return "a claim stands behind the close"
 	}
-	for r, unit := range s.told {
+	for r, unit := range s.answered {
 		if unit != 0 && f.has[r] != unit {
-			return "a buyer was told of a claim that no log has"
+			return "a buyer received a claim that no log has"
 		}
 	}
 	return w.destroyWrong(s)
@@ -175,7 +175,7 @@ func (w logRules) goal(s logState) bool {
 		return true
 	}
 	for r := range w.requests {
-		if s.told[r] == 0 && f.sold < w.units {
+		if s.answered[r] == 0 && f.sold < w.units {
 			return s.sessions >= w.sessions
 		}
 	}
@@ -183,7 +183,7 @@ func (w logRules) goal(s logState) bool {
 }
 
 func appendModel() Model {
-	const lost = "a buyer was told of a claim that no log has"
+	const lost = "a buyer received a claim that no log has"
 	return Model{
 		Name:  "append",
 		About: "the log of one shard, two owners in turn and a planner; late and repeated calls, lost replies, lagging reads, restarts",

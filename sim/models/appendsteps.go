@@ -69,15 +69,15 @@ func (w logRules) storeSteps(s logState, do explore.Do[logState]) {
 			default:
 				u.writer[p].outcome = unclear
 			}
-			do(network, u, what, entryName(c.entry), c.slot, " and says so")
+			do(network, u, what, entryName(c.entry), c.slot, ", and reports success")
 		}
 	}
 }
 
-// store applies a call and says whether it succeeded.
+// store applies a call and reports whether it succeeded.
 func (s *logState) store(c logCall, slotAbsent bool) bool {
 	switch {
-	case s.deleted && (slotAbsent || c.slot == 0) && s.revived[c.slot] == 0: // no head: as the call says
+	case s.deleted && (slotAbsent || c.slot == 0) && s.revived[c.slot] == 0: // no head: as the call states
 		s.revived[c.slot] = c.entry
 		return true
 	case s.deleted, c.slot != s.length, !slotAbsent && s.log[c.slot-1] != c.after:
@@ -127,7 +127,7 @@ func (s *logState) send(p int, entry, slot uint8) bool {
 	return false
 }
 
-// committed is what a writer makes of the news that its append succeeded.
+// committed is the writer's reaction to the success of its append.
 func (s *logState) committed(p int, w logRules) {
 	writer := &s.writer[p]
 	entry, slot := writer.sent, writer.slot
@@ -139,12 +139,12 @@ func (s *logState) committed(p int, w logRules) {
 		writer.owner = true
 	case isClaim(entry):
 		r := requestOf(entry)
-		s.told[r] = s.fold(writer.read, w.units).has[r]
+		s.answered[r] = s.fold(writer.read, w.units).has[r]
 	}
 }
 
-// lost is what a writer makes of the news that its slot is taken, or its row gone. One
-// that knows no keys decides the request again.
+// lost is the writer's reaction to a taken slot or a deleted row. A writer without keys
+// decides the request again.
 func (s *logState) lost(p int, keyless bool) {
 	writer := &s.writer[p]
 	if keyless && isClaim(writer.sent) {
@@ -219,10 +219,10 @@ func (w logRules) ownerSteps(s logState, p int, do explore.Do[logState]) {
 		return
 	}
 	for r := range int(w.requests) {
-		if f.has[r] != 0 && s.told[r] == 0 {
+		if f.has[r] != 0 && s.answered[r] == 0 {
 			t := s
-			t.told[r] = f.has[r]
-			do(by, t, "process %d answers request %d, asked again, from the log", p, r)
+			t.answered[r] = f.has[r]
+			do(by, t, "process %d answers request %d, repeated, from the log", p, r)
 		}
 		if f.closed || f.sold >= w.units || f.has[r] != 0 && writer.again != uint8(r)+1 {
 			continue
@@ -232,9 +232,9 @@ func (w logRules) ownerSteps(s logState, p int, do explore.Do[logState]) {
 			continue
 		}
 		do(by, t, "process %d appends Claim of request %d in slot %d", p, r, writer.read)
-		if w.answersAhead && s.told[r] == 0 {
-			t.told[r] = f.sold + 1
-			do(by, t, "process %d appends Claim of request %d in slot %d, and answers the request, asked again, from what it will be", p, r, writer.read)
+		if w.answersAhead && s.answered[r] == 0 {
+			t.answered[r] = f.sold + 1
+			do(by, t, "process %d appends Claim of request %d in slot %d, and answers the request, repeated, with the expected result", p, r, writer.read)
 		}
 	}
 }

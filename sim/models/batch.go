@@ -12,8 +12,8 @@ const (
 const tooLarge = "the store will never take the commit"
 
 type batchState struct {
-	asked, queued, sent, done uint8 // requests
-	refused                   bool  // for good: the entry is too large
+	requested, queued, sent, done uint8 // requests
+	refused                       bool  // for good: the entry is too large
 }
 
 type batchRules struct {
@@ -22,9 +22,9 @@ type batchRules struct {
 
 func (w batchRules) next(s batchState, do explore.Do[batchState]) {
 	const buyers, owner, store = 1, 2, 3
-	if s.asked < batchCrowd {
+	if s.requested < batchCrowd {
 		t := s
-		t.asked++
+		t.requested++
 		t.queued++
 		do(buyers, t, "a request comes, %d are queued", t.queued)
 	}

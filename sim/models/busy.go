@@ -11,7 +11,7 @@ type busyState struct {
 	landed    bool // in the shard's log
 	head      bool // changes with each append to the shard
 	saw       bool // the planner has read the present head
-	knows     bool // the owner has read the announcement
+	read      bool // the owner has read the announcement
 	cut       bool // the owner reads the sale's log no more
 	resting   bool // the owner does not append: it has not read the sale's log within a ttl
 }
@@ -33,20 +33,20 @@ func (w busyRules) next(s busyState, do explore.Do[busyState]) {
 		t.cut = true
 		do(explore.Fault, t, "the owner can read the sale's log no more")
 	}
-	if s.cut && !s.knows && !s.resting && !w.appendsBlind {
+	if s.cut && !s.read && !s.resting && !w.appendsBlind {
 		t := s
 		t.resting = true
 		do(time, t, "a ttl has passed: the owner appends no more")
 	}
-	if s.announced && !s.cut && !s.knows {
+	if s.announced && !s.cut && !s.read {
 		t := s
-		t.knows = true
+		t.read = true
 		do(follower, t, "the owner reads of the close in the sale's log")
 	}
 	if !s.landed && !s.resting {
 		t := s
 		t.head, t.saw = !s.head, false
-		if s.knows && !w.plannerAlone {
+		if s.read && !w.plannerAlone {
 			t.landed = true
 			do(owner, t, "the owner appends the close")
 		} else {

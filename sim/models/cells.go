@@ -25,7 +25,7 @@ type cellState struct {
 		head version
 		slot uint8
 	}
-	told    [cellSlots]uint8 // the writer whose append to a slot succeeded
+	stored  [cellSlots]uint8 // the writer whose append to a slot succeeded
 	deleted bool
 }
 
@@ -85,7 +85,7 @@ func (w cellRules) next(s cellState, do explore.Do[cellState]) {
 		if put(&t.head, mine) {
 			t.slot = saw.slot + 1
 		}
-		t.told[saw.slot] = mine.writer
+		t.stored[saw.slot] = mine.writer
 		do(by, t, "writer %d's append to slot %d succeeds, its cells have timestamp %d", i+1, saw.slot, mine.stamp)
 	}
 	if s.slot == cellSlots && w.deletes {
@@ -102,7 +102,7 @@ func (w cellRules) next(s cellState, do explore.Do[cellState]) {
 }
 
 func (w cellRules) wrong(s cellState) string {
-	for slot, writer := range s.told {
+	for slot, writer := range s.stored {
 		switch {
 		case s.deleted && s.entries[slot] != version{}:
 			return "a cell outlives the delete of its row"

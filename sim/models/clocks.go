@@ -17,12 +17,12 @@ type clockState struct {
 	off     [2]int8 // how far each process is ahead
 	wrong   bool    // one clock was set
 	logTime uint8
-	settled uint8 // when the hold ended, + 1
+	ended   uint8 // when the hold ended, + 1
 	claimed uint8 // when the last claim was made, + 1
 }
 
 type clockRules struct {
-	anyClock bool // a process appends whatever its clock says
+	anyClock bool // a process appends whatever its clock shows
 }
 
 func (w clockRules) next(s clockState, do explore.Do[clockState]) {
@@ -45,9 +45,9 @@ func (w clockRules) next(s clockState, do explore.Do[clockState]) {
 			continue
 		}
 		at := max(uint8(max(int8(s.now)+off, 0)), s.logTime)
-		if at >= holdEnds && s.settled == 0 {
+		if at >= holdEnds && s.ended == 0 {
 			t := s
-			t.logTime, t.settled = at, s.now+1
+			t.logTime, t.ended = at, s.now+1
 			do(by, t, "process %d, for whom it is %d, lets the hold expire", p, at)
 		}
 		if at < saleCloses {
@@ -61,13 +61,13 @@ func (w clockRules) next(s clockState, do explore.Do[clockState]) {
 func (w clockRules) model() explore.Model[clockState] {
 	return explore.Model[clockState]{Next: w.next, Wrong: func(s clockState) string {
 		switch {
-		case s.settled > 0 && s.settled-1 < holdEnds-clockTTL:
+		case s.ended > 0 && s.ended-1 < holdEnds-clockTTL:
 			return "a hold expires long before its time"
 		case s.claimed > 0 && s.claimed-1 >= saleCloses+clockTTL:
 			return "a claim is made long after the sale has closed"
 		}
 		return ""
-	}, Goal: func(s clockState) bool { return s.settled > 0 }}
+	}, Goal: func(s clockState) bool { return s.ended > 0 }}
 }
 
 func clocksModel() Model {
@@ -79,7 +79,7 @@ func clocksModel() Model {
 			Without: "A process that is ahead expires a hold that its buyer still has time to pay."}},
 		Cases: []Case{
 			{Name: "one wrong clock", Run: bound(clockRules{}.model())},
-			{Name: "a process appends whatever its clock says", Off: "clock-near-nodes", Finds: "a hold expires long before its time",
+			{Name: "a process appends whatever its clock shows", Off: "clock-near-nodes", Finds: "a hold expires long before its time",
 				Run: bound(clockRules{anyClock: true}.model())},
 		},
 	}

@@ -6,9 +6,9 @@ func (t totalShard) total() total {
 	return total{here: true, sold: t.sold, available: t.available, limit: t.limit, version: t.version, generation: t.generation}
 }
 
-// collect is what the process does that would like to say sold_out. An answer may come
-// at any time after it was asked for, and is of some instant in between, so to get it
-// and to read the log for it are one step.
+// collect is the step of a process that collects totals to report sold_out. An answer may
+// arrive at any time after its request, and is of some instant in between. Reading the log
+// for an answer and receiving it are therefore one step.
 func (w totalRules) collect(s totalState, do explore.Do[totalState]) {
 	const owners, collector = 1, 4
 	if w.fromMemory {
@@ -16,7 +16,7 @@ func (w totalRules) collect(s totalState, do explore.Do[totalState]) {
 			if !s.deposed[a].here {
 				t := s
 				t.deposed[a] = shard.total()
-				do(explore.Fault, t, "the owner of shard %d is deposed, and does not know it", a)
+				do(explore.Fault, t, "the owner of shard %d is deposed, and has not noticed it", a)
 			}
 		}
 	}
@@ -25,21 +25,21 @@ func (w totalRules) collect(s totalState, do explore.Do[totalState]) {
 		t := s
 		t.stage, t.gone = firstCollect, w.nothingLeft(s)
 		if w.generationBefore {
-			t.knows = s.planned
+			t.newest = s.planned
 		}
-		do(collector, t, "the first collect is asked for")
+		do(collector, t, "the first collect is requested")
 		return
 	case firstCollect:
 		if s.first[0].here && s.first[1].here {
 			t := s
 			t.stage = secondCollect
-			do(collector, t, "the first collect is complete, the second is asked for")
+			do(collector, t, "the first collect is complete, the second is requested")
 		}
 	case secondCollect:
-		if s.knows == 0 {
+		if s.newest == 0 {
 			t := s
-			t.knows = s.planned
-			do(collector, t, "the newest generation is %d, by the sale's log", t.knows)
+			t.newest = s.planned
+			do(collector, t, "the newest generation is %d, by the sale's log", t.newest)
 		}
 		w.conclude(s, do)
 	}
@@ -56,7 +56,7 @@ func (w totalRules) collect(s totalState, do explore.Do[totalState]) {
 				do(by, t, "first collect: shard %d has sold %d, at version %d", a, answer.sold, answer.version)
 			}
 			t = s
-			if asked := s.stage == secondCollect || w.overlapping && s.first[a].here; asked && !s.second[a].here {
+			if due := s.stage == secondCollect || w.overlapping && s.first[a].here; due && !s.second[a].here {
 				t.second[a] = answer
 				do(by, t, "second collect: shard %d has sold %d, at version %d", a, answer.sold, answer.version)
 			}
@@ -68,10 +68,10 @@ func (w totalRules) collect(s totalState, do explore.Do[totalState]) {
 	}
 }
 
-// conclude is what the process makes of both collects.
+// conclude compares both collects and reports sold_out, or starts again.
 func (w totalRules) conclude(s totalState, do explore.Do[totalState]) {
 	const collector = 4
-	if s.knows == 0 || !w.once && !(s.second[0].here && s.second[1].here) {
+	if s.newest == 0 || !w.once && !(s.second[0].here && s.second[1].here) {
 		return
 	}
 	last := s.second
@@ -86,7 +86,7 @@ func (w totalRules) conclude(s totalState, do explore.Do[totalState]) {
 		available += last[a].available
 		limit += last[a].limit
 		equal = equal && last[a].version == s.first[a].version
-		newest = newest && last[a].generation == s.knows
+		newest = newest && last[a].generation == s.newest
 	}
 	if w.bySums {
 		equal = sold == before
@@ -96,15 +96,15 @@ func (w totalRules) conclude(s totalState, do explore.Do[totalState]) {
 	case w.available:
 		enough = available == 0
 	case w.declared:
-		enough = sold == w.stock[s.knows-1]
+		enough = sold == w.stock[s.newest-1]
 	}
 	t := s
 	if equal && enough && (newest || w.anyGeneration) {
-		t.said = true
-		do(collector, t, "the process says sold_out")
+		t.reported = true
+		do(collector, t, "the process reports sold_out")
 		return
 	}
-	t.stage, t.knows, t.gone = noCollect, 0, false
+	t.stage, t.newest, t.gone = noCollect, 0, false
 	t.first, t.second, t.repeat = [2]total{}, [2]total{}, [2]total{}
-	do(collector, t, "the process does not say sold_out")
+	do(collector, t, "the process does not report sold_out")
 }

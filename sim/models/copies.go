@@ -3,9 +3,9 @@ package models
 import "salectl/sim/models/explore"
 
 // What becomes of the copies of one request. Process A forwards it to the owner by a
-// stream. When the stream breaks, A cannot know whether the owner has the request, and
+// stream. When the stream breaks, A cannot determine whether the owner has the request, and
 // sends it again by another one. When its time is over A answers 503, and the client
-// asks again by process C. All the while nothing is left, until a cancel frees a unit.
+// repeats the request by process C. All the while nothing is left, until a cancel frees a unit.
 // Only what is accepted is remembered, by its key: a claim that was denied and comes
 // once more is a new one.
 
@@ -28,16 +28,16 @@ const (
 
 type copyState struct {
 	copies  [copyWays]copyStage
-	answers [copyWays]told // on their way back
-	stream  uint8          // the one that A listens to
-	newest  uint8          // of A's streams, as the owner knows
-	late    bool           // the deadline of A's copies has passed
-	gaveUp  bool           // A answered 503
-	dead    bool           // A died
+	answers [copyWays]verdict // on their way back
+	stream  uint8             // the one that A listens to
+	newest  uint8             // of A's streams, as the owner has seen
+	late    bool              // the deadline of A's copies has passed
+	gaveUp  bool              // A answered 503
+	dead    bool              // A died
 
 	free, freed bool
 	accepted    bool
-	told        told
+	answer      verdict // to the client
 }
 
 // copyRules is what can be left out, and what happens.
@@ -46,14 +46,14 @@ type copyRules struct {
 	oldAnswers bool // A takes answers of a stream that it has given up
 	noDeadline bool // the owner decides on requests whose deadline has passed
 	earlyGone  bool // A answers 503 when it likes
-	earlyAgain bool // the client of a process that dies asks another one at once
+	earlyAgain bool // the client of a process that dies uses another one at once
 
 	breaks, dies bool
 }
 
 func (w copyRules) next(s copyState, do explore.Do[copyState]) {
 	const owner, sender, network, time, client = 1, 2, 3, 4, 5
-	if w.breaks && s.stream == firstStream && !s.dead && s.told == nothing {
+	if w.breaks && s.stream == firstStream && !s.dead && s.answer == nothing {
 		t := s
 		t.stream = secondStream
 		t.copies[secondStream] = copySent
@@ -74,16 +74,16 @@ func (w copyRules) next(s copyState, do explore.Do[copyState]) {
 		t.late = true
 		do(time, t, "the deadline of what A has sent passes")
 	}
-	if !s.dead && s.told == nothing && !s.gaveUp && (s.late || w.earlyGone) {
+	if !s.dead && s.answer == nothing && !s.gaveUp && (s.late || w.earlyGone) {
 		t := s
 		t.gaveUp = true
 		do(sender, t, "A answers 503")
 	}
 	again := s.gaveUp || s.dead && (s.late || w.earlyAgain)
-	if again && s.told == nothing && s.copies[otherProcess] == copyNone {
+	if again && s.answer == nothing && s.copies[otherProcess] == copyNone {
 		t := s
 		t.copies[otherProcess] = copySent
-		do(client, t, "the client asks again, by C")
+		do(client, t, "the client repeats the request, by C")
 	}
 	for way, stage := range s.copies {
 		if stage == copySent {
@@ -98,12 +98,12 @@ func (w copyRules) next(s copyState, do explore.Do[copyState]) {
 		t := s
 		t.answers[way] = nothing
 		void := way == firstStream && s.stream != firstStream && !w.oldAnswers || way != otherProcess && (s.gaveUp || s.dead)
-		if void || s.told != nothing {
+		if void || s.answer != nothing {
 			do(network, t, "the answer %s reaches nobody who waits", wayName(way))
 			continue
 		}
-		t.told = answer
-		do(network, t, "the client is told %s", map[told]string{sold: "that it has the unit", denied: "that there is none"}[answer])
+		t.answer = answer
+		do(network, t, "the client receives %s", map[verdict]string{sold: "the unit", denied: "a denial"}[answer])
 	}
 }
 
@@ -158,7 +158,7 @@ func (w copyRules) decide(s copyState, by explore.Actor, do explore.Do[copyState
 			t.answers[way] = answer
 		}
 	}
-	do(by, t, "the owner %s the request", map[told]string{sold: "grants", denied: "denies"}[answer])
+	do(by, t, "the owner %s the request", map[verdict]string{sold: "grants", denied: "denies"}[answer])
 }
 
 func (w copyRules) model() explore.Model[copyState] {
@@ -166,12 +166,12 @@ func (w copyRules) model() explore.Model[copyState] {
 	s.copies[firstStream] = copySent
 	return explore.Model[copyState]{Init: s, Next: w.next, Fair: true,
 		Wrong: func(s copyState) string {
-			if s.told == denied && s.accepted {
+			if s.answer == denied && s.accepted {
 				return handDenied
 			}
 			return ""
 		},
-		Goal: func(s copyState) bool { return s.told != nothing }}
+		Goal: func(s copyState) bool { return s.answer != nothing }}
 }
 
 func copiesModel() Model {
@@ -199,7 +199,7 @@ func copiesModel() Model {
 			{Name: "answers of an old stream are taken", Off: "old-answers-void", Finds: handDenied, Run: bound(copyRules{oldAnswers: true, breaks: true}.model())},
 			{Name: "requests are decided behind their deadline", Off: "deadline-kept", Finds: handDenied, Run: bound(copyRules{noDeadline: true}.model())},
 			{Name: "503 before the deadline", Off: "copies-die-first", Finds: handDenied, Run: bound(copyRules{earlyGone: true}.model())},
-			{Name: "a client whose process dies asks another one at once", Off: "copies-die-first", Finds: handDenied, Run: bound(copyRules{earlyAgain: true, dies: true}.model())},
+			{Name: "a client whose process dies uses another one at once", Off: "copies-die-first", Finds: handDenied, Run: bound(copyRules{earlyAgain: true, dies: true}.model())},
 		},
 	}
 }

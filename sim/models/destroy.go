@@ -8,8 +8,8 @@ type destroyState struct {
 	stage    destroyStage
 	killed   bool
 	exported uint8 // a bit for each request whose claim is in the export
-	sealed   bool  // the sale's own log says so
-	done     bool  // it says Destroyed
+	sealed   bool  // the sale's own log has Sealed
+	done     bool  // it has Destroyed
 }
 
 type destroyStage uint8
@@ -90,7 +90,7 @@ func (w logRules) destroyWrong(s logState) string {
 	if !s.destroys.done {
 		return ""
 	}
-	for r, unit := range s.told {
+	for r, unit := range s.answered {
 		if unit != 0 && s.destroys.exported>>r&1 == 0 {
 			return "a buyer's claim is in no export of the destroyed sale"
 		}
@@ -121,7 +121,7 @@ func destroyModel() Model {
 			{Name: "one owner", Run: bound(with(logRules{owners: 1, units: 1, sessions: 1}).model())},
 			{Name: "two processes, one of which becomes the owner", Large: true, Run: bound(with(logRules{units: 2, sessions: 1}).model())},
 			{Name: "one owner that restarts", Large: true, Run: bound(with(logRules{owners: 1, units: 2, restarts: 1, sessions: 2}).model())},
-			{Name: "the sale's log says Sealed after the delete", Off: "sealed-before-delete",
+			{Name: "the sale's log has Sealed after the delete", Off: "sealed-before-delete",
 				Finds: "a buyer's claim is in no export of the destroyed sale",
 				Run:   bound(with(logRules{deletesFirst: true, units: 2, sessions: 2}).model())},
 			{Name: "no row is an empty log", Off: "gone-is-gone", Finds: "a row outlives its sale",

@@ -6,8 +6,8 @@ import (
 	"salectl/sim/models/explore"
 )
 
-// The hand-over of one shard from the process that owns it to another one. The log is
-// what decides; the lease, one key here, only says who should own the shard, and a
+// The hand-over of one shard from the process that owns it to another one. The log
+// decides. The lease, one key here, only names the process that should own the shard. A
 // process may believe that it has the lease when it has it no more. Requests wait in a
 // process for their one answer. A process that does not own the shard forwards them.
 
@@ -60,7 +60,7 @@ type handRole uint8
 const (
 	follows handRole = iota
 	decides
-	parts // it has stopped deciding, and is about to give the lease away
+	parts // it has stopped deciding, and is about to release the lease
 )
 
 type handProcess struct {
@@ -68,7 +68,7 @@ type handProcess struct {
 	role    handRole
 	lease   uint8 // the term of the lease that it believes to have; 0: none
 	read    uint8 // slots
-	next    uint8 // the process that it gave the lease, + 1
+	next    uint8 // the process that it passed the lease to, + 1
 	sent    handEntry
 	slot    uint8
 	outcome outcome
@@ -89,16 +89,16 @@ const (
 type handRequest struct {
 	stage  handStage
 	at, in uint8
-	told   told
-	failed bool // the client was told 503 once
+	answer verdict
+	failed bool // the client received 503 once
 	fresh  bool // it was forwarded under another key
 	full   bool // since it was sent there was an instant with no unit left
 }
 
-type told uint8
+type verdict uint8
 
 const (
-	nothing told = iota
+	nothing verdict = iota
 	sold
 	denied
 )
@@ -121,7 +121,7 @@ type handState struct {
 	losses    uint8
 	expiries  uint8
 	cancelled bool // the cancel was decided
-	stale     bool // a denial was no longer true when it was given, nor since it was asked for
+	stale     bool // a denial was no longer true when it was made, nor since its request
 }
 
 // handRules is what can be left out, and how large the world is.
@@ -131,9 +131,9 @@ type handRules struct {
 	deniesDoubt  bool // requests of a commit that is left unknown are denied
 	freshKey     bool // or forwarded as requests of their own
 	failsQueue   bool // what has queued is answered with 503, and not forwarded
-	goesOn       bool // the owner gives the lease away and decides on, until it finds the other's Own
+	goesOn       bool // the owner passes the lease on and decides on, until it finds the other's Own
 	deniesAhead  bool // a denial does not wait for the commit that it rests on
-	deniesBlind  bool // a denial is given without a look at the lease
+	deniesBlind  bool // a denial is made without a read of the lease
 	keepsOwn     bool // who gets its lease back goes on under its earlier Own
 
 	lateDenials bool // it is no matter here if a denial was true only earlier
@@ -145,7 +145,7 @@ type handRules struct {
 	moves, deaths, losses, expiries uint8
 }
 
-// handFold is what a prefix of the log says.
+// handFold is the content of a prefix of the log.
 type handFold struct {
 	owner int
 	has   [handRequests]uint8 // how many units each request got
@@ -187,10 +187,10 @@ func (w handRules) model() explore.Model[handState] {
 const (
 	handTwice   = "a request has two units"
 	handOver    = "more units are sold than there are"
-	handPhantom = "a buyer was told of a claim that is in no log"
-	handDenied  = "a claim was accepted, and its buyer was told that it was not"
+	handPhantom = "a buyer received a claim that is in no log"
+	handDenied  = "a claim was accepted, and its buyer received a denial"
 	handFailed  = "a claim fails though nothing has"
-	handStale   = "a claim is denied, and there was a unit ever since it was asked for"
+	handStale   = "a claim is denied, and there was a unit ever since its request"
 )
 
 func (w handRules) wrong(s handState) string {
@@ -202,9 +202,9 @@ func (w handRules) wrong(s handState) string {
 		switch {
 		case f.has[r] > 1:
 			return handTwice
-		case q.told == sold && f.has[r] == 0:
+		case q.answer == sold && f.has[r] == 0:
 			return handPhantom
-		case q.told == denied && f.has[r] > 0 && !w.unitsOnly:
+		case q.answer == denied && f.has[r] > 0 && !w.unitsOnly:
 			return handDenied
 		case q.failed && !s.faulty():
 			return handFailed

@@ -53,9 +53,9 @@ func (w handRules) handGive(s handState, p int, do explore.Do[handState]) {
 			t.moves++
 			t.processes[p].role, t.processes[p].next = parts, uint8(q)+1
 			if w.goesOn {
-				t.give(p)
+				t.passLease(p)
 				t.processes[p].role = decides
-				do(explore.Fault, t, "%s gives the lease to %s, and decides on", name, processName(q))
+				do(explore.Fault, t, "%s passes the lease to %s, and decides on", name, processName(q))
 				continue
 			}
 			do(explore.Fault, t, "%s agrees to hand the shard to %s, and stops deciding", name, processName(q))
@@ -74,25 +74,25 @@ func (w handRules) handGive(s handState, p int, do explore.Do[handState]) {
 		case w.failsQueue:
 			*q = handRequest{failed: true}
 		case q.stage == deciding && w.deniesDoubt:
-			q.answer(denied)
+			q.reply(denied)
 		case q.stage == deciding && w.freshKey:
 			q.fresh = true
 		}
 	}
 	next := int(process.next) - 1
 	doubt := map[bool]string{true: "leaves its append unknown and "}[process.outcome == unclear]
-	t.give(p)
+	t.passLease(p)
 	t.stop(p)
-	do(by, t, "%s %sgives the lease to %s", name, doubt, processName(next))
+	do(by, t, "%s %spasses the lease to %s", name, doubt, processName(next))
 	if s.losses < w.losses {
 		t.lease, t.term = s.lease, s.term
 		t.losses++
-		do(explore.Fault, t, "%s %sgives the lease to %s, and the lock nodes do not hear it", name, doubt, processName(next))
+		do(explore.Fault, t, "%s %spasses the lease to %s, and the lock nodes do not receive it", name, doubt, processName(next))
 	}
 }
 
-// give passes the lease on, if it still is the one that p has.
-func (s *handState) give(p int) {
+// passLease passes the lease on if it is still the lease of p.
+func (s *handState) passLease(p int) {
 	process := &s.processes[p]
 	if process.lease == s.term {
 		s.pass(process.next)
@@ -172,11 +172,11 @@ func (w handRules) handReceive(s handState, r int, do explore.Do[handState]) {
 	}
 	if f := w.fold(&s, process.read); w.answersEarly && process.lease > 0 && process.role == follows && (f.has[r] > 0 || f.free <= 0) {
 		if f.has[r] > 0 {
-			q.answer(sold)
+			q.reply(sold)
 		} else {
 			t.deny(q)
 		}
-		w.handTell(s, t, p, by, do)
+		w.handReply(s, t, p, by, do)
 		return
 	}
 	q.stage, q.in = held, 0
@@ -194,7 +194,7 @@ func (w handRules) handFaults(s handState, do explore.Do[handState]) {
 		t := s
 		t.pass(0)
 		t.expiries++
-		do(explore.Fault, t, "the lease of %s runs out, who does not know it", processName(int(s.lease)-1))
+		do(explore.Fault, t, "the lease of %s runs out, unnoticed by its holder", processName(int(s.lease)-1))
 	}
 	for p := range w.processes {
 		if s.deaths == w.deaths || s.processes[p].dead {

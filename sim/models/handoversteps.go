@@ -69,7 +69,7 @@ func (w handRules) handStore(s handState, do explore.Do[handState]) {
 		do(handStoring, u, what, write.entry, write.slot, "; the reply is lost")
 		if taken {
 			w.handCommitted(&t, p)
-			do(handStoring, t, what, write.entry, write.slot, " and says so")
+			do(handStoring, t, what, write.entry, write.slot, ", and reports success")
 		}
 	}
 }
@@ -137,12 +137,12 @@ func (w handRules) handOutcome(s handState, p int, do explore.Do[handState]) {
 				q.stage = queued
 			}
 		}
-		w.handLearn(&t, p)
+		w.handRead(&t, p)
 		do(by, t, "%s finds slot %d taken by %v", name, process.slot, s.log[process.slot])
 	}
 }
 
-// handCommitted is what process p makes of the news that its append succeeded.
+// handCommitted is the reaction of process p to the success of its append.
 func (w handRules) handCommitted(s *handState, p int) {
 	process := &s.processes[p]
 	_, own := process.sent.owner()
@@ -153,12 +153,12 @@ func (w handRules) handCommitted(s *handState, p int) {
 	}
 	for r := range s.requests {
 		if q := &s.requests[r]; q.stage == deciding && int(q.in) == p {
-			q.answer(sold)
+			q.reply(sold)
 		}
 	}
 }
 
-func (q *handRequest) answer(t told) { q.stage, q.told, q.at, q.in = answered, t, 0, 0 }
+func (q *handRequest) reply(v verdict) { q.stage, q.answer, q.at, q.in = answered, v, 0, 0 }
 
 // begin makes process p decide: first of all what waits in it.
 func (s *handState) begin(p int) {
@@ -170,8 +170,8 @@ func (s *handState) begin(p int) {
 	}
 }
 
-// handLearn is what process p makes of the entry behind those that it has read.
-func (w handRules) handLearn(s *handState, p int) {
+// handRead is what process p makes of the entry behind those that it has read.
+func (w handRules) handRead(s *handState, p int) {
 	process := &s.processes[p]
 	entry := s.log[process.read]
 	process.read++
@@ -203,7 +203,7 @@ func (w handRules) handFollow(s handState, p int, do explore.Do[handState]) {
 		return
 	}
 	t := s
-	w.handLearn(&t, p)
+	w.handRead(&t, p)
 	do(handActor(p, jobFollow), t, "%s reads %v in slot %d", processName(p), s.log[process.read], process.read)
 }
 
@@ -226,7 +226,7 @@ func (w handRules) handDecide(s handState, p int, do explore.Do[handState]) {
 		case q.stage != queued || int(q.in) != p:
 		case f.has[r] > 0 && !q.fresh:
 			known = true
-			q.answer(sold)
+			q.reply(sold)
 		case free > 0:
 			free--
 			ops |= 1 << r
@@ -246,7 +246,7 @@ func (w handRules) handDecide(s handState, p int, do explore.Do[handState]) {
 			do(by, t, "%s appends %v in slot %d%s", name, entry, process.read, map[bool]string{true: ", and denies what is left"}[deny])
 		}
 	case known || deny:
-		w.handTell(s, t, p, by, do)
+		w.handReply(s, t, p, by, do)
 	}
 	if t := s; w.cancels && !s.cancelled && t.handSend(p, commitEntry(p, freesOp)) {
 		t.cancelled = true
@@ -265,18 +265,18 @@ func (w handRules) denyQueued(s *handState, p int) {
 
 func (s *handState) deny(q *handRequest) {
 	s.stale = s.stale || !q.full && s.expiries == 0
-	q.answer(denied)
+	q.reply(denied)
 }
 
-// handTell gives the answers by which t differs from s, or loses them.
-func (w handRules) handTell(s, t handState, p int, by explore.Actor, do explore.Do[handState]) {
+// handReply delivers the answers by which t differs from s, or loses them.
+func (w handRules) handReply(s, t handState, p int, by explore.Actor, do explore.Do[handState]) {
 	what := ""
 	u := s
 	for r, q := range t.requests {
 		if q.stage != answered || s.requests[r].stage == answered {
 			continue
 		}
-		what += map[told]string{sold: " with sold", denied: " with a denial"}[q.told]
+		what += map[verdict]string{sold: " with sold", denied: " with a denial"}[q.answer]
 		if lost := &u.requests[r]; int(lost.at) == p {
 			*lost = handRequest{}
 		} else {

@@ -7,7 +7,7 @@ import (
 )
 
 // Two applies of different stock, one of which stands still for a while. Each plans in
-// the sale's own log and then gives units to two shards, one after the other.
+// the sale's own log and then assigns units to two shards, one after the other.
 
 // planState has units as sets of their numbers.
 type planState struct {
@@ -52,7 +52,7 @@ func (w planRules) next(s planState, do explore.Do[planState]) {
 			me.done = true
 			do(by, t, "apply %d is through", a+1)
 		case w.anyOrder:
-			w.giveAsRead(t, a, by, do)
+			w.assignAsRead(t, a, by, do)
 		default:
 			shard := &t.shards[i]
 			if shard.taken >= me.generation {
@@ -64,7 +64,7 @@ func (w planRules) next(s planState, do explore.Do[planState]) {
 			shard.slots++
 			units := w.share(shard.taken, int(i))
 			shard.units |= units
-			do(by, t, "apply %d gives shard %d generation %d, with units %03b", a+1, i, shard.taken, units)
+			do(by, t, "apply %d assigns shard %d generation %d, with units %03b", a+1, i, shard.taken, units)
 		}
 	}
 }
@@ -84,8 +84,8 @@ func (w planRules) share(generation uint8, shard int) (units uint8) {
 	return units
 }
 
-// giveAsRead gives a shard the numbers that the apply has seen nowhere.
-func (w planRules) giveAsRead(t planState, a int, by explore.Actor, do explore.Do[planState]) {
+// assignAsRead assigns to a shard the numbers that the apply has read in no shard.
+func (w planRules) assignAsRead(t planState, a int, by explore.Actor, do explore.Do[planState]) {
 	me := &t.applies[a]
 	i := me.shard
 	shard := &t.shards[i]
@@ -114,7 +114,7 @@ func (w planRules) giveAsRead(t planState, a int, by explore.Actor, do explore.D
 		me.units[i] |= mine
 		me.slots[i]++
 	}
-	do(by, t, "apply %d gives shard %d units %03b, which it has seen nowhere", a+1, i, mine)
+	do(by, t, "apply %d assigns shard %d units %03b, which it has read in no shard", a+1, i, mine)
 }
 
 func (w planRules) wrong(s planState) string {
@@ -123,7 +123,7 @@ func (w planRules) wrong(s planState) string {
 	case s.shards[0].units&s.shards[1].units != 0:
 		return "a unit is in two shards"
 	case s.applies[1].done && bits.OnesCount8(units) != int(w.stock[1]):
-		return "the stock is not what the last apply said"
+		return "the stock is not that of the last apply"
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ const (
 
 // listNode is what the node has. Who took what is by user, a unit + 1.
 type listNode struct {
-	fill   uint8 // the marker: under which fill the list gives; 0: off
+	fill   uint8 // the marker: the fill of the list; 0: off
 	run    uint8 // and in which run of the server
 	token  uint8 // the fill of the last rebuild that took the token
 	units  uint8 // a set
@@ -71,9 +71,9 @@ type listState struct {
 	rebuilds   uint8
 	restarts   uint8
 	killed     bool
-	told       [listUsers]uint8
-	robbed     bool // a user was told of a unit that the log had given to another
-	changed    bool // a user was told of two units
+	answered   [listUsers]uint8
+	robbed     bool // a user received a unit that the log had granted to another
+	changed    bool // a user received two units
 }
 
 // listRules is what can be left out, and how large the world is.
@@ -84,7 +84,7 @@ type listRules struct {
 	streamLeft  bool // and leaves what the stream has to the drainers
 	logFirst    bool // and folds the log before it reads the stream
 
-	ackLedger            bool // a user is told of what the log has, else of what the node gave
+	ackLedger            bool // a user receives the unit in the log, else that of the node
 	loses                bool // the node may come back without all that it had
 	drainers, rebuilders int
 	robbedOnly           bool // with ack redis and a node that loses, no more than this is promised
@@ -96,18 +96,18 @@ func (w listRules) model() explore.Model[listState] {
 	return explore.Model[listState]{Init: s, Next: w.next, Wrong: w.wrong, Goal: w.goal}
 }
 
-// gives reports whether the list's marker is believed.
-func (w listRules) gives(n listNode, run uint8) bool {
+// valid reports whether the list's marker is believed.
+func (w listRules) valid(n listNode, run uint8) bool {
 	return n.fill != 0 && (w.anyRun || n.run == run)
 }
 
-func (s *listState) tell(user int, unit uint8) {
-	s.changed = s.changed || s.told[user] != 0 && s.told[user] != unit+1
+func (s *listState) answer(user int, unit uint8) {
+	s.changed = s.changed || s.answered[user] != 0 && s.answered[user] != unit+1
 	s.robbed = s.robbed || s.owners[unit] != 0 && s.owners[unit] != uint8(user)+1
-	s.told[user] = unit + 1
+	s.answered[user] = unit + 1
 }
 
-// free reports whether the log could give a unit to a user.
+// free reports whether the log could grant a unit to a user.
 func (s *listState) free(user, unit uint8) bool {
 	for _, owner := range s.owners {
 		if owner == user+1 {
@@ -120,23 +120,23 @@ func (s *listState) free(user, unit uint8) bool {
 func (w listRules) wrong(s listState) string {
 	switch {
 	case s.robbed:
-		return "a user was told of a unit that the log had given to another"
+		return "a user received a unit that the log had granted to another"
 	case w.robbedOnly:
 		return ""
 	case s.changed:
-		return "a user was told of two units"
+		return "a user received two units"
 	}
-	for u, unit := range s.told {
+	for u, unit := range s.answered {
 		if unit == 0 {
 			continue
 		}
 		for v := range u {
-			if s.told[v] == unit {
-				return "two users were told of one unit"
+			if s.answered[v] == unit {
+				return "two users received one unit"
 			}
 		}
 		if owner := s.owners[unit-1]; owner != uint8(u)+1 && (owner != 0 || w.ackLedger) {
-			return fmt.Sprintf("a user was told of a unit that the log gives to %s", map[bool]string{true: "nobody", false: "another"}[owner == 0])
+			return fmt.Sprintf("a user received a unit that the log grants to %s", map[bool]string{true: "nobody", false: "another"}[owner == 0])
 		}
 	}
 	return ""
@@ -159,24 +159,24 @@ const (
 )
 
 func rebuildModel() Model {
-	const robbed = "a user was told of a unit that the log had given to another"
-	const double = "two users were told of one unit"
+	const robbed = "a user received a unit that the log had granted to another"
+	const double = "two users received one unit"
 	return Model{
 		Name:  "rebuild",
 		About: "a list on a Redis that restarts with all data, from its last sync, or empty; drainers and rebuilders that may be killed",
 		Rules: []Rule{
 			{Name: "run-in-marker", Marked: true,
 				Text:    "In all these cases the server's run differs from the marker's, or there is no marker, and the script gives nothing.",
-				Without: "A server restarted from its last sync still has the unit that it gave last, and gives it again."},
+				Without: "A server restarted from its last sync still has the unit that it granted last, and grants it again."},
 			{Name: "rebuild-in-log", Marked: true,
 				Text:    "**Append `Rebuild` to the shard's log.** It counts the fills. From then on the reducer takes grabs of the new fill only.",
-				Without: "An earlier drainer appends a grab that the list has lost, and the new list gives its unit again."},
+				Without: "An earlier drainer appends a grab that the list has lost, and the new list grants its unit again."},
 			{Name: "rebuild-token", Marked: true,
 				Text:    "**Take the token of the fill on the node**, in a script: only if the server is still in the run read at the beginning, and nobody has taken this token or a later one.",
 				Without: "The later of two rebuilders writes what it read before users took units off the earlier one's list."},
 			{Name: "stream-into-log", Marked: true,
 				Text:    "**Read the surviving stream and append its grabs under the new fill.** Users may have been answered.",
-				Without: "The reducer drops the stream's grabs of the earlier fill: the new list gives a unit that a user was told of."},
+				Without: "The reducer drops the stream's grabs of the earlier fill: the new list grants a unit that a user has received already."},
 			{Name: "stream-before-fold", Marked: true,
 				Text:    "Folding the log first would put units into the list that the stream has given.",
 				Without: "A grab enters the log after the fold and before the stream is read: the rebuilder sees it in neither, and its unit is given again."},

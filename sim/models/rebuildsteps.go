@@ -10,7 +10,7 @@ const (
 )
 
 func (w listRules) next(s listState, do explore.Do[listState]) {
-	if w.gives(s.node, s.run) {
+	if w.valid(s.node, s.run) {
 		for u := range listUsers {
 			w.grab(s, u, do)
 		}
@@ -24,13 +24,13 @@ func (w listRules) next(s listState, do explore.Do[listState]) {
 	}
 }
 
-// grab is the script that gives a user a unit, or the one that the user has.
+// grab is the script that grants a user a unit, or returns the one that the user has.
 func (w listRules) grab(s listState, u int, do explore.Do[listState]) {
 	t := s
 	if unit := s.node.taken[u]; unit != 0 {
 		if !w.ackLedger || s.owners[unit-1] == uint8(u)+1 {
-			t.tell(u, unit-1)
-			do(grabbing, t, "user %d asks again, and is told of unit %d", u, unit-1)
+			t.answer(u, unit-1)
+			do(grabbing, t, "user %d repeats the request, and receives unit %d", u, unit-1)
 		}
 		return
 	}
@@ -43,8 +43,8 @@ func (w listRules) grab(s listState, u int, do explore.Do[listState]) {
 		if w.ackLedger {
 			do(grabbing, t, "user %d takes unit %d off the list of fill %d", u, unit, s.node.fill)
 		} else {
-			t.tell(u, unit)
-			do(grabbing, t, "user %d takes unit %d off the list of fill %d, and is told so", u, unit, s.node.fill)
+			t.answer(u, unit)
+			do(grabbing, t, "user %d takes unit %d off the list of fill %d, and receives it", u, unit, s.node.fill)
 		}
 		return
 	}
@@ -111,7 +111,7 @@ func (w listRules) drain(s listState, i int, do explore.Do[listState]) {
 		t.slots++
 		mine.stage = added
 		if w.ackLedger {
-			t.tell(int(d.user), d.unit)
+			t.answer(int(d.user), d.unit)
 		}
 		do(by, t, "the log takes slot %d: user %d has unit %d", d.slot, d.user, d.unit)
 	case added:
@@ -141,7 +141,7 @@ func (w listRules) rebuild(s listState, i int, do explore.Do[listState]) {
 	switch r.stage {
 	case rebuildNone:
 		behind := !w.noRebuildOp && s.node.fill != s.fill
-		if s.rebuilds == listRebuilds || w.gives(s.node, s.run) && !behind {
+		if s.rebuilds == listRebuilds || w.valid(s.node, s.run) && !behind {
 			return
 		}
 		t.rebuilds++
@@ -198,7 +198,7 @@ func (w listRules) readForRebuild(t listState, i int, by explore.Actor, do explo
 				t.owners[unit-1] = uint8(u) + 1
 				t.slots++
 				if w.ackLedger {
-					t.tell(u, unit-1)
+					t.answer(u, unit-1)
 				}
 			}
 		}

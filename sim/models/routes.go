@@ -2,16 +2,16 @@ package models
 
 import "salectl/sim/models/explore"
 
-// How a request finds the owner of its shard. Each process has a route: who the owner
-// was when it last heard, and the epoch of that, which is the slot of the owner's Own.
+// How a request finds the owner of its shard. Each process has a route: the last
+// reported owner and its epoch, which is the slot of the owner's Own.
 // The shard moves meanwhile; replies are late, and arrive twice.
 
 const routeProcesses = 4
 
-// route says who owns the shard, and how new that is: twice the epoch of its Own, or 1
-// more for the successor whom that owner has named.
+// route names the owner of the shard. Its rank is twice the epoch of the owner's Own, or 1
+// more for the successor that the owner has named.
 type route struct {
-	owner uint8 // a process + 1; 0: it is not known
+	owner uint8 // a process + 1; 0: unknown
 	rank  uint8
 }
 
@@ -24,11 +24,11 @@ type routeState struct {
 
 	request struct {
 		stage    routeStage
-		at, to   uint8 // the process where its client waits, and the one that was asked
+		at, to   uint8 // the process where its client waits, and the one that was queried
 		reply    route
 		followed bool  // a redirect, since it last waited
-		tried    uint8 // a set of processes that had no news, since there last was some
-		asked    uint8 // processes, since it last waited
+		tried    uint8 // a set of processes that had no newer route, since the last one that had
+		queried  uint8 // processes, since it last waited
 	}
 	late struct { // a redirect that arrives once more
 		to    uint8
@@ -44,7 +44,7 @@ type routeStage uint8
 const (
 	routeNone routeStage = iota
 	routeHeld
-	routeAsks
+	routeQueries
 	routeReply
 	routeDone
 )
@@ -53,9 +53,9 @@ const (
 type routeRules struct {
 	anyEpoch   bool // a reply replaces any route
 	followsAll bool // every redirect is followed at once
-	failsAgain bool // behind a second redirect the client is told 503
+	failsAgain bool // behind a second redirect the client receives 503
 
-	routeAlone                     bool // only whom the route names is asked
+	routeAlone                     bool // only the process that the route names is queried
 	moves, deaths, losses, repeats uint8
 }
 
@@ -70,7 +70,7 @@ func (w routeRules) next(s routeState, do explore.Do[routeState]) {
 				t.moves++
 				t.next = q + 1
 				t.routes[s.owner] = route{q + 1, 2*s.epoch + 1}
-				do(explore.Fault, t, "%s gives the lease to %s", processName(int(s.owner)), processName(int(q)))
+				do(explore.Fault, t, "%s passes the lease to %s", processName(int(s.owner)), processName(int(q)))
 			}
 		}
 	}
@@ -110,13 +110,13 @@ func (w routeRules) next(s routeState, do explore.Do[routeState]) {
 	if s.late.reply.owner > 0 {
 		t := s
 		t.late.reply, t.late.to = route{}, 0
-		w.learnRoute(&t, s.late.to, s.late.reply)
+		w.updateRoute(&t, s.late.to, s.late.reply)
 		do(explore.Fault, t, "the redirect to %s arrives at %s once more", processName(int(s.late.reply.owner)-1), processName(int(s.late.to)))
 	}
 }
 
-// learnRoute is what process p makes of a redirect. It says whether it was news.
-func (w routeRules) learnRoute(s *routeState, p uint8, r route) bool {
+// updateRoute applies a redirect to the route of process p. It reports whether it was newer.
+func (w routeRules) updateRoute(s *routeState, p uint8, r route) bool {
 	if r.owner == 0 || r.owner == p+1 || !w.anyEpoch && r.rank <= s.routes[p].rank {
 		return false
 	}
@@ -140,12 +140,12 @@ func (w routeRules) routeRequest(s routeState, do explore.Do[routeState]) {
 			}
 		}
 	case routeHeld:
-		w.ask(s, sender, do)
-	case routeAsks:
+		w.query(s, sender, do)
+	case routeQueries:
 		name := processName(int(q.to))
 		switch r := s.routes[q.to]; {
 		case s.dead[q.to]:
-			n.stage, n.to, n.asked, n.followed = routeHeld, 0, 0, false
+			n.stage, n.to, n.queried, n.followed = routeHeld, 0, 0, false
 			n.tried |= 1 << q.to
 			do(receiver, t, "%s does not answer", name)
 		case s.serves(q.to):
@@ -153,7 +153,7 @@ func (w routeRules) routeRequest(s routeState, do explore.Do[routeState]) {
 			t.request.stage = routeDone
 			do(receiver, t, "%s answers the request", name)
 		case s.next == q.to+1:
-			n.stage, n.to, n.followed, n.asked, n.tried = routeHeld, 0, false, 0, 0
+			n.stage, n.to, n.followed, n.queried, n.tried = routeHeld, 0, false, 0, 0
 			do(receiver, t, "%s replies that the shard is not its own yet", name)
 		case r.owner == q.to+1: // it was deposed, and finds that in the log
 			t.routes[q.to] = route{s.owner + 1, 2 * s.epoch}
@@ -168,23 +168,23 @@ func (w routeRules) routeRequest(s routeState, do explore.Do[routeState]) {
 			}
 		}
 	case routeReply:
-		news := w.learnRoute(&t, q.at, q.reply)
+		newer := w.updateRoute(&t, q.at, q.reply)
 		n.to, n.reply = 0, route{}
-		if n.tried |= 1 << q.to; news {
+		if n.tried |= 1 << q.to; newer {
 			n.tried = 0
 		}
 		name := processName(int(q.at))
 		switch {
-		case news && (!q.followed || w.followsAll):
-			n.stage, n.to, n.followed = routeAsks, q.reply.owner-1, true
-			n.asked = min(q.asked+1, 3)
+		case newer && (!q.followed || w.followsAll):
+			n.stage, n.to, n.followed = routeQueries, q.reply.owner-1, true
+			n.queried = min(q.queried+1, 3)
 			do(sender, t, "%s follows the redirect to %s", name, routeName(q.reply))
-		case news && w.failsAgain:
+		case newer && w.failsAgain:
 			t.request = routeState{}.request
 			t.failed = true
 			do(sender, t, "%s answers 503", name)
 		default:
-			n.stage, n.followed, n.asked = routeHeld, false, 0
+			n.stage, n.followed, n.queried = routeHeld, false, 0
 			do(sender, t, "%s waits a little", name)
 		}
 	}
@@ -197,9 +197,9 @@ func routeName(r route) string {
 	return processName(int(r.owner) - 1)
 }
 
-// ask sends the request to whom the route names or, where that has led nowhere, to any
+// query sends the request to the process that the route names or, if that has failed, to any
 // other process.
-func (w routeRules) ask(s routeState, by explore.Actor, do explore.Do[routeState]) {
+func (w routeRules) query(s routeState, by explore.Actor, do explore.Do[routeState]) {
 	q := s.request
 	name := processName(int(q.at))
 	if s.serves(q.at) {
@@ -220,21 +220,21 @@ func (w routeRules) ask(s routeState, by explore.Actor, do explore.Do[routeState
 	}
 	t := s
 	n := &t.request
-	n.stage, n.asked = routeAsks, min(q.asked+1, 3)
+	n.stage, n.queried = routeQueries, min(q.queried+1, 3)
 	if r.owner > 0 && q.tried>>(r.owner-1)&1 == 0 {
 		n.to = r.owner - 1
-		do(by, t, "%s asks %s, by its route", name, routeName(r))
+		do(by, t, "%s queries %s, by its route", name, routeName(r))
 		return
 	}
 	for to := range uint8(routeProcesses) {
 		if to != q.at && !(w.routeAlone && r.owner > 0) && q.tried>>to&1 == 0 {
 			n.to = to
-			do(by, t, "%s asks %s", name, processName(int(to)))
+			do(by, t, "%s queries %s", name, processName(int(to)))
 			return
 		}
 	}
-	n.stage, n.asked, n.tried = routeHeld, 0, 0
-	do(by, t, "%s has asked everybody, and waits a little", name)
+	n.stage, n.queried, n.tried = routeHeld, 0, 0
+	do(by, t, "%s has queried all, and waits a little", name)
 }
 
 const routeFar = "a request is passed on again and again without a pause"
@@ -247,7 +247,7 @@ func (w routeRules) model() explore.Model[routeState] {
 			switch {
 			case s.failed && s.deaths+s.losses+s.repeats == 0:
 				return handFailed
-			case s.request.asked > 2:
+			case s.request.queried > 2:
 				return routeFar
 			}
 			return ""
@@ -264,13 +264,13 @@ func routesModel() Model {
 				Text:    "A route is replaced only by one of a higher epoch; a named successor without an `Own` ranks right after the owner that named it.",
 				Without: "A former owner believes an old redirect: a request circulates for ever."},
 			{Name: "one-redirect",
-				Text:    "A redirect is followed once; then the sender waits before it asks the process that its route names.",
+				Text:    "A redirect is followed once; then the sender waits before it queries the process that its route names.",
 				Without: "A request follows a moving shard as often as it moves."},
 			{Name: "second-redirect-waits",
 				Text:    "After a second redirect a request stays with its sender and is resent until its deadline.",
 				Without: "The shard moves twice, as in a rolling restart, and a claim gets 503 though nothing has failed."},
 			{Name: "others-in-turn",
-				Text:    "If the process that a route names is dead or knows nothing newer, the others are asked in turn.",
+				Text:    "If the process that a route names is dead or has no newer route, the others are queried in turn.",
 				Without: "The owner dies, and a process whose route names it never finds the new one."},
 		},
 		Cases: []Case{
@@ -282,7 +282,7 @@ func routesModel() Model {
 			{Name: "a reply replaces any route", Off: "newer-epochs", Finds: explore.Stuck, Run: bound(routeRules{anyEpoch: true, moves: 3}.model())},
 			{Name: "every redirect is followed at once", Off: "one-redirect", Finds: routeFar, Run: bound(routeRules{followsAll: true, moves: 2}.model())},
 			{Name: "the second redirect is a 503", Off: "second-redirect-waits", Finds: handFailed, Run: bound(routeRules{failsAgain: true, moves: 2}.model())},
-			{Name: "only whom the route names is asked", Off: "others-in-turn", Finds: explore.Stuck, Run: bound(routeRules{routeAlone: true, deaths: 1}.model())},
+			{Name: "only the process that the route names is queried", Off: "others-in-turn", Finds: explore.Stuck, Run: bound(routeRules{routeAlone: true, deaths: 1}.model())},
 		},
 	}
 }

@@ -29,7 +29,7 @@ type shareState struct {
 
 	leases [shareShards]uint8                 // by the nodes: a process + 1
 	valid  [shareProcesses]uint8              // the shards whose lease a process believes that it has
-	wants  [shareShards][shareProcesses]uint8 // whom a process has asked for a shard, + 1
+	wants  [shareShards][shareProcesses]uint8 // the process from which a process has requested a shard, + 1
 	gifts  [shareShards]gift
 
 	changes, deaths, expiries, losses uint8
@@ -40,7 +40,7 @@ type shareState struct {
 // shareRules is what can be left out, and what happens.
 type shareRules struct {
 	takesUnasked bool // who should have a shard by its own view takes it
-	pushes       bool // an owner gives a shard to whom its own view names, unasked
+	pushes       bool // an owner passes a shard to the process that its own view names, without a request
 	namedOnly    bool // a free shard is tried for only by whom its own view names
 	anyToken     bool // the nodes pass a lease on whoever has it by then
 	uncounted    bool // nobody counts how often leases change hands
@@ -73,9 +73,9 @@ func score(p, s int) int { return (5*p + 3*s + 2) % 7 }
 func (s *shareState) lives(p int) bool    { return s.alive>>p&1 == 1 }
 func (s *shareState) holds(p, i int) bool { return s.valid[p]>>i&1 == 1 }
 
-// settled reports whether all is as it should be: the views agree with what is, and so do
+// stable reports whether all is as it should be: the views agree with what is, and so do
 // the leases.
-func (w shareRules) settled(s shareState) bool {
+func (w shareRules) stable(s shareState) bool {
 	for p := range w.processes {
 		if s.lives(p) && s.views[p] != s.alive {
 			return false
@@ -141,7 +141,7 @@ func (w shareRules) model() explore.Model[shareState] {
 	}
 	goal := w.quiet
 	if w.heals {
-		goal = w.settled
+		goal = w.stable
 	}
 	return explore.Model[shareState]{Init: s, Next: w.next, Wrong: w.wrong, Goal: goal, Fair: true}
 }

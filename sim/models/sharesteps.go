@@ -4,7 +4,7 @@ import "salectl/sim/models/explore"
 
 func (w shareRules) next(s shareState, do explore.Do[shareState]) {
 	const time, nodes, members, processes = 1, 2, 3, 6
-	calm := w.settled(s)
+	calm := w.stable(s)
 	step := func(by explore.Actor, t shareState, format string, args ...any) {
 		for i, holder := range t.leases {
 			if holder != s.leases[i] && holder > 0 {
@@ -94,21 +94,21 @@ func (w shareRules) shareSteps(s shareState, p, i int, by explore.Actor, do expl
 		do(by, t, "%s takes the lease of shard %d from %s", name, i, processName(holder))
 	case holder >= 0 && holder != p && mine && s.lives(holder) && s.wants[i][p] != uint8(holder)+1:
 		t.wants[i][p] = uint8(holder) + 1
-		do(by, t, "%s asks %s for shard %d", name, processName(holder), i)
+		do(by, t, "%s requests shard %[3]d from %[2]s", name, processName(holder), i)
 	case s.wants[i][p] > 0 && (!mine || holder == p):
 		t.wants[i][p] = 0
-		do(by, t, "%s no longer asks for shard %d", name, i)
+		do(by, t, "%s no longer requests shard %d", name, i)
 	}
 	if !s.holds(p, i) || s.gifts[i].to > 0 {
 		return
 	}
 	to := w.assigned(s.views[p], i)
-	if asked := s.wants[i][to] == uint8(p)+1; to != p && (asked || w.pushes) {
+	if requested := s.wants[i][to] == uint8(p)+1; to != p && (requested || w.pushes) {
 		t := s
 		t.wants[i][to] = 0
 		t.valid[p] &^= 1 << i
 		t.gifts[i] = gift{to: uint8(to) + 1, token: true}
-		do(by, t, "%s gives the lease of shard %d to %s", name, i, processName(to))
+		do(by, t, "%s passes the lease of shard %d to %s", name, i, processName(to))
 	}
 }
 

@@ -35,7 +35,7 @@ func (w successionRules) next(s successionState, do explore.Do[successionState])
 		do(handing, t, "the giver stops deciding")
 	case !s.given:
 		t.given = true
-		do(handing, t, "the giver gives the lease away")
+		do(handing, t, "the giver releases the lease")
 	}
 	t = s
 	switch {
@@ -58,7 +58,7 @@ func successionModel() Model {
 		Name:  "succession",
 		About: "a successor that appends its `Own` while claims keep coming",
 		Rules: []Rule{{Name: "stops-before-giving",
-			Text:    "The owner stops deciding before it gives the lease away.",
+			Text:    "The owner stops deciding before it releases the lease.",
 			Without: "Each of the giver's appends makes the successor's `Own` fail, as long as claims come."}},
 		Cases: []Case{
 			{Name: "the giver stops", Run: run(successionRules{})},

@@ -2,7 +2,7 @@ package models
 
 import "salectl/sim/models/explore"
 
-// Shards that all have fewer units than their claims want, and ask each other.
+// Shards that all have fewer units than their claims need, and request units from each other.
 
 const swapShards = 3
 
@@ -15,8 +15,8 @@ type swapState struct {
 type swapRules struct {
 	shards   int
 	units    [swapShards]uint8
-	anybody  bool // a shard that is short gives to any other
-	halfDown bool // a shard gives half of what it has, rounded down
+	anybody  bool // a short shard passes units to any other
+	halfDown bool // a shard passes on half of its units, rounded down
 }
 
 func (w swapRules) next(s swapState, do explore.Do[swapState]) {
@@ -27,23 +27,23 @@ func (w swapRules) next(s swapState, do explore.Do[swapState]) {
 			t.units[a] -= s.wants[a]
 			t.wants[a] = 0
 			do(by, t, "shard %d sells %d units", a, s.wants[a])
-			continue // it sells before it gives
+			continue // it sells before it passes units on
 		}
 		for b := range w.shards {
 			if a == b {
 				continue
 			}
 			short := s.wants[a] > s.units[a]
-			asked := s.wants[b] > s.units[b]
-			if asked && s.units[a] > 0 && s.moving[a][b] == 0 && (!short || b < a || w.anybody) {
+			requests := s.wants[b] > s.units[b]
+			if requests && s.units[a] > 0 && s.moving[a][b] == 0 && (!short || b < a || w.anybody) {
 				t := s
-				gives := max(min(s.wants[b]-s.units[b], s.units[a]), (s.units[a]+1)/2)
+				quantity := max(min(s.wants[b]-s.units[b], s.units[a]), (s.units[a]+1)/2)
 				if w.halfDown {
-					gives = s.units[a] / 2
+					quantity = s.units[a] / 2
 				}
-				t.units[a] -= gives
-				t.moving[a][b] = gives
-				do(by, t, "shard %d has %d units, and gives shard %d %d of them", a, s.units[a], b, gives)
+				t.units[a] -= quantity
+				t.moving[a][b] = quantity
+				do(by, t, "shard %d has %d units, and passes %[4]d of them to shard %[3]d", a, s.units[a], b, quantity)
 			}
 			if s.moving[a][b] > 0 {
 				t := s
@@ -88,13 +88,13 @@ func swapModel() Model {
 				Without: "Two shards with one unit and a claim for two each swap their units for ever."},
 			{Name: "gives-what-is-asked", Marked: true,
 				Text:    "A source gives what it was asked for, and at least half of what it has.",
-				Without: "A source that gives half, rounded down, never gives its last unit."},
+				Without: "A source that passes on half, rounded down, never passes on its last unit."},
 		},
 		Cases: []Case{
 			{Name: "two shards", Run: bound(swapRules{shards: 2, units: [3]uint8{1, 1}}.model())},
 			{Name: "three shards", Run: bound(swapRules{shards: 3, units: [3]uint8{1, 1, 1}}.model())},
 			{Name: "three shards, more units", Run: bound(swapRules{shards: 3, units: [3]uint8{1, 1, 3}}.model())},
-			{Name: "a short shard gives to any other", Off: "short-gives-down", Finds: explore.Livelock,
+			{Name: "a short shard passes units to any other", Off: "short-gives-down", Finds: explore.Livelock,
 				Run: bound(swapRules{shards: 2, anybody: true, units: [3]uint8{1, 1}}.model())},
 			{Name: "half, rounded down", Off: "gives-what-is-asked", Finds: explore.Stuck,
 				Run: bound(swapRules{shards: 2, halfDown: true, units: [3]uint8{1, 3}}.model())},

@@ -2,13 +2,13 @@ package models
 
 import "salectl/sim/models/explore"
 
-// When may a process say sold_out whose sale is sold by several? It collects totals: it
-// asks the owner of each shard what its log adds up to, and how many slots the log has,
+// When may one of several processes of a sale report sold_out? It collects totals: it
+// queries the owner of each shard for the totals of its log and the number of slots of the log,
 // which is the version of the total. Answers take a while. Units are sold, refunded and
 // moved meanwhile, a new generation changes the stock, and an owner may have been
 // deposed without knowing it.
 
-// total is what one answer says.
+// total is the content of one answer.
 type total struct {
 	here            bool // there is an answer
 	sold, available uint8
@@ -31,14 +31,14 @@ type totalState struct {
 	planned uint8 // the newest generation in the sale's own log
 	appends uint8
 
-	stage   collectStage
-	first   [2]total
-	second  [2]total
-	repeat  [2]total // an answer to the first collect that arrives once more
-	knows   uint8    // the newest generation, as the process has read it for this collect
-	deposed [2]total // what an owner that does not know better would answer
-	gone    bool     // since the first collect began there was an instant with nothing left
-	said    bool
+	stage    collectStage
+	first    [2]total
+	second   [2]total
+	repeat   [2]total // an answer to the first collect that arrives once more
+	newest   uint8    // the newest generation, as the process has read it for this collect
+	deposed  [2]total // the answer of an owner that has not noticed its deposition
+	gone     bool     // since the first collect began there was an instant with nothing left
+	reported bool
 }
 
 type collectStage uint8
@@ -52,14 +52,14 @@ const (
 // totalRules is what can be left out, and what happens.
 type totalRules struct {
 	once             bool // one collect is enough
-	overlapping      bool // the second is asked for with the first
+	overlapping      bool // the second is requested with the first
 	bySums           bool // the collects must have equal sums, not equal versions
-	unnumbered       bool // an answer is not bound to the collect that asked for it
-	fromMemory       bool // who was deposed and does not know it answers, too
+	unnumbered       bool // an answer is not bound to the collect that requested it
+	fromMemory       bool // a deposed owner that has not noticed it answers, too
 	available        bool // what counts is that nothing is available, not that all is sold
 	declared         bool // the sum is held against the declared stock, not against the limits
 	anyGeneration    bool // totals need not be at the newest generation
-	generationBefore bool // the newest generation is what the process knew before
+	generationBefore bool // the newest generation is read before the collect
 
 	refunds, moves bool
 	stock          [2]uint8 // of the first generation, and of the second; 0: there is none
@@ -67,7 +67,7 @@ type totalRules struct {
 }
 
 func (w totalRules) next(s totalState, do explore.Do[totalState]) {
-	if s.said {
+	if s.reported {
 		return
 	}
 	w.sell(s, func(by explore.Actor, t totalState, format string, args ...any) {
@@ -139,7 +139,7 @@ func (w totalRules) sell(s totalState, do explore.Do[totalState]) {
 		}
 		if t = appended; shard.generation < s.planned {
 			t.shards[a].generation++
-			if a == 1 { // which has what is new, or gives what goes
+			if a == 1 { // the target of new units, or the source of removed ones
 				t.shards[a].available = max(shard.available+w.stock[1], w.stock[0]) - w.stock[0]
 				t.shards[a].limit += t.shards[a].available - shard.available
 			}
@@ -153,14 +153,14 @@ func (w totalRules) model() explore.Model[totalState] {
 	s.shards[0] = totalShard{sold: 1, limit: 1, generation: 1}
 	s.shards[1] = totalShard{available: w.stock[0] - 1, limit: w.stock[0] - 1, generation: 1}
 	return explore.Model[totalState]{Init: s, Next: w.next, Wrong: func(s totalState) string {
-		if s.said && !s.gone {
+		if s.reported && !s.gone {
 			return tooEarly
 		}
 		return ""
 	}}
 }
 
-const tooEarly = "sold_out is said, and at each instant meanwhile there was something left"
+const tooEarly = "sold_out is reported, and at each instant meanwhile there was something left"
 
 func totalsModel() Model {
 	busy := totalRules{refunds: true, moves: true, stock: [2]uint8{2}, appends: 7}

@@ -8,7 +8,7 @@ import (
 
 // Transfers of units between the shards of a sale, and a destroy meanwhile. An append
 // is one step here: the append model is about that. What can be out of date is what
-// one log says of another, and what destroy has noted of each.
+// one log records of another, and the notes of destroy about each.
 
 const transferShards = 3
 

@@ -21,9 +21,9 @@ type voteState struct {
 		abstain uint8 // how long it promises nothing
 	}
 	tries [2]struct {
-		asked, votes uint8 // sets of nodes
-		age          uint8 // since the first was asked
-		left         uint8 // how long the process may believe that it has the lease
+		queried, votes uint8 // sets of nodes
+		age            uint8 // since the first was queried
+		left           uint8 // how long the process may believe that it has the lease
 	}
 	restarts uint8
 }
@@ -48,12 +48,12 @@ func (w voteRules) next(s voteState, do explore.Do[voteState]) {
 			do(explore.Fault, t, "node %d restarts, and has forgotten what it promised", n)
 		}
 		for p, try := range s.tries {
-			if try.asked>>n&1 == 1 || try.left > 0 {
+			if try.queried>>n&1 == 1 || try.left > 0 {
 				continue
 			}
 			t := s
 			mine := &t.tries[p]
-			mine.asked |= 1 << n
+			mine.queried |= 1 << n
 			by := explore.Actor(processes + p)
 			if node.abstain > 0 || node.holder != 0 && node.holder != uint8(p)+1 {
 				do(by, t, "node %d does not promise process %d the lease", n, p)
@@ -73,9 +73,9 @@ func (w voteRules) next(s voteState, do explore.Do[voteState]) {
 		}
 	}
 	for p, try := range s.tries {
-		if try.left == 0 && try.asked != 0 {
+		if try.left == 0 && try.queried != 0 {
 			t := s
-			t.tries[p].asked, t.tries[p].votes, t.tries[p].age = 0, 0, 0
+			t.tries[p].queried, t.tries[p].votes, t.tries[p].age = 0, 0, 0
 			do(explore.Actor(processes+p), t, "process %d begins anew", p)
 		}
 	}
@@ -95,12 +95,12 @@ func (s voteState) tick() voteState {
 	}
 	for p := range s.tries {
 		try := &s.tries[p]
-		if try.asked != 0 {
+		if try.queried != 0 {
 			try.age = min(try.age+1, voteTTL)
 		}
 		if try.left > 0 {
 			if try.left--; try.left == 0 {
-				try.asked, try.votes, try.age = 0, 0, 0
+				try.queried, try.votes, try.age = 0, 0, 0
 			}
 		}
 	}

@@ -28,8 +28,8 @@ comment() {
 		fi | jq -r .html_url
 }
 
-# fetch_plan VERSION FILE gets the newest plan of these files. Artifacts of forks are not for
-# us: their workflows may give them any name.
+# fetch_plan VERSION FILE gets the newest plan of these files. Artifacts of forks are
+# ignored: their workflows may use any name.
 fetch_plan() {
 	local id
 	id=$(pages "$repository/actions/artifacts?name=salectl-plan-$1&per_page=100" | jq -rs \

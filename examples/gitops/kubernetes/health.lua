@@ -1,5 +1,5 @@
 -- Argo CD runs this for every Job: it returns the health of the Job as Argo CD itself does, and
--- for Jobs of salectl also its meaning. It uses no library of Lua, as Argo CD gives it none.
+-- for Jobs of salectl also its meaning. It uses no library of Lua: Argo CD provides none.
 local meanings = {
   apply = {
     running = "the sale is being applied",

@@ -15,7 +15,7 @@ import (
 // rereadEvery is the interval at which the files of a folder are read.
 const rereadEvery = time.Second
 
-// lackOf describes why a sale cannot be served, without a remedy: it is retried by itself.
+// lackOf describes why a sale cannot be served, without a remedy: the server retries.
 func lackOf(err error) reload.Lack {
 	why := strings.TrimSuffix(err.Error(), ": "+ledger.ErrGone.Error())
 	if refusal := new(planner.Refusal); errors.As(err, &refusal) {
@@ -25,9 +25,9 @@ func lackOf(err error) reload.Lack {
 	return reload.Lack{Why: why, Absent: absent, Over: absent && none.over}
 }
 
-// keep reads the files until ctx ends: at each SIGHUP, and once a second if a folder was
+// reread reads the files until ctx ends: at each SIGHUP, and once a second if a folder was
 // named.
-func (r *run) keep(ctx context.Context) {
+func (r *run) reread(ctx context.Context) {
 	var every <-chan time.Time
 	if r.Watch {
 		ticker := time.NewTicker(rereadEvery)
@@ -35,17 +35,17 @@ func (r *run) keep(ctx context.Context) {
 		every = ticker.C
 	}
 	for {
-		asked := false
+		signalled := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-every:
 		case <-r.hup:
 			r.HTTP.Log.Info("the sale files are read again after SIGHUP")
-			asked = true
+			signalled = true
 		}
 		sales, err := r.Read()
-		r.keeper.Update(ctx, r, sales, err, asked)
+		r.keeper.Update(ctx, r, sales, err, signalled)
 	}
 }
 
@@ -73,7 +73,7 @@ func (r *run) Compare(ctx context.Context, sale spec.Sale) error {
 }
 
 func (r *run) Drop(sale string) {
-	r.goOn()
+	r.keepRunning()
 	e := r.sales[sale]
 	r.mu.Lock()
 	delete(r.sales, sale)
