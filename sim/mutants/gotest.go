@@ -35,7 +35,7 @@ var errNoSuchTest = errors.New("no test has the name in the patch")
 func (t *tree) test(ctx context.Context, m mutant, o options) (output string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, errors.New("the test did not end in time"))
 	defer cancel()
-	output, err = t.goTool(ctx, append([]string{"test", "-count=1"}, m.test...)...)
+	output, err = t.goTool(ctx, append([]string{"test", "-count=1", "-vet=off", "-ldflags=-w"}, m.test...)...)
 	switch {
 	case ctx.Err() != nil:
 		return output, context.Cause(ctx)

@@ -95,7 +95,7 @@ func outsideGit() []string {
 // compile builds packages. With -trimpath the results do not depend on where the
 // copy lies, so that they are in the build cache the next time.
 func (t *tree) compile(ctx context.Context, packages ...string) error {
-	_, err := t.goTool(ctx, append([]string{"build", "-trimpath"}, packages...)...)
+	_, err := t.goTool(ctx, append([]string{"build", "-trimpath", "-ldflags=-w"}, packages...)...)
 	return err
 }
 
