@@ -86,7 +86,7 @@ func (p *Process) Begin(now clock.Now, r request.Request, answered func(request.
 	x := p.Machine.Begin(r, answered)
 	return func() {
 		x.Deliver()
-		x.GiveUp()
+		x.Cancel()
 	}
 }
 
