@@ -66,7 +66,7 @@ func checkText(name, value string, most int) error {
 func CheckKey(key string) error {
 	switch {
 	case key == "":
-		return fmt.Errorf("%s: empty; leave the header out or give a key", KeyHeader)
+		return fmt.Errorf("%s: empty; leave the header out or set a key", KeyHeader)
 	case len(key) > MaxKey:
 		return fmt.Errorf("%s: %d bytes are too many, at most %d", KeyHeader, len(key), MaxKey)
 	}

@@ -20,7 +20,7 @@ import (
 
 // Answer is the result of a claim or a settlement for the client.
 type Answer struct {
-	Outcome Outcome // empty: no server gave an answer
+	Outcome Outcome // empty: no server answered
 	Status  int     // of the HTTP response
 
 	Claim    Claim    // of an accepted claim, or of one settled as requested
@@ -221,7 +221,7 @@ func (a *submission) stopped(ctx context.Context) error {
 //
 // If this server has not decided, each of the others is tried before the client waits, also
 // after Unknown: a process that has lost the sale answers so about its pending requests until
-// it has taken the sale over again, while its successor knows the outcome.
+// it has taken the sale over again, while its successor has the outcome.
 func (a *submission) turn() time.Duration {
 	a.round++
 	a.wait = max(a.wait, a.due())
@@ -316,7 +316,7 @@ func (a *submission) post(ctx context.Context, s *server) (answer Answer, err er
 		return answer, err
 	}
 	defer buffers.Put(body)
-	a.learnFrom(response.Header)
+	a.setOwnerFrom(response.Header)
 	answer = Answer{Status: response.StatusCode, Server: s.base, Replayed: a.path == "" && response.StatusCode == http.StatusOK}
 	var refusal struct {
 		Outcome Outcome `json:"outcome"`

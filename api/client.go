@@ -53,7 +53,7 @@ type Config struct {
 	// Later also repeats claims whose answer may change: NoneNow, NotOpen and Paused.
 	Later bool
 
-	// Stream sends claims, settlements other than refunds, and look-ups concurrently over one
+	// Stream sends claims, settlements other than refunds, and queries concurrently over one
 	// stream to each server, instead of one HTTP request for each. The answers are the same.
 	// Transport, if set, must support HTTP/2; an *http.Transport is copied and the copy
 	// configured for it.
@@ -116,7 +116,7 @@ type server struct {
 // NewClient returns a Client, or an error that names an invalid URL.
 func NewClient(cfg Config) (*Client, error) {
 	if len(cfg.Servers) == 0 {
-		return nil, errors.New("no server is named; give its URL, such as http://127.0.0.1:8080")
+		return nil, errors.New("no server is named; set its URL, such as http://127.0.0.1:8080")
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	if cfg.Jitter == nil {

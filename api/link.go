@@ -61,7 +61,7 @@ type call struct {
 
 	how    How     // of a settlement; "": none
 	answer *Answer // destination of the answer
-	claims []Claim // result of a look-up
+	claims []Claim // result of a query
 	next   string  // cursor after claims
 	err    error   // why there is no answer
 }
@@ -280,7 +280,7 @@ func (x *linked) received(r *streampb.Reply) {
 	switch kind := r.Kind.(type) {
 	case *streampb.Reply_Answer:
 		client.answerOf(c.answer, kind.Answer, c)
-		client.learn(kind.Answer.Owner, int(kind.Answer.Shard), int(kind.Answer.Shards))
+		client.setOwner(kind.Answer.Owner, int(kind.Answer.Shard), int(kind.Answer.Shards))
 	case *streampb.Reply_Problem:
 		*c.answer = answerOfProblem(kind.Problem)
 	default:

@@ -40,7 +40,7 @@ const (
 	NoSuchClaim Outcome = "no_such_claim" // no claim has the id
 
 	// These report that one request is not accepted. They cover an earlier request with the same
-	// key only if this process decided it: a process does not know the requests to others.
+	// key only if this process decided it: a process does not have the requests to others.
 	Overloaded Outcome = "overloaded"  // refused before anything was written
 	NoQuorum   Outcome = "no_quorum"   // this process lost the right to write
 	Standby    Outcome = "standby"     // another process serves the sale
@@ -95,7 +95,7 @@ type Row struct {
 	Retry   Retry
 
 	// RetryAfter is the least value of the header Retry-After; an answer may have more. 0: the
-	// header is sent only if the server knows the time.
+	// header is sent only if the time is known to the server.
 	RetryAfter time.Duration
 	// Decides reports that the server has read the key in the ledger, so that this is
 	// also the answer to all earlier attempts. A sale that is closed or gone may have accepted
@@ -199,5 +199,5 @@ func (o Outcome) row() *Row {
 		}
 	}
 	return &Row{Outcome: o, Denies: true, Status: http.StatusInternalServerError, Exit: ExitError, Title: "Internal error",
-		Detail: "This program does not know the outcome: the server is newer, or faulty."}
+		Detail: "The outcome is unknown to this program: the server is newer, or faulty."}
 }

@@ -12,7 +12,7 @@ import (
 	"salectl/api/streampb"
 )
 
-// Requests over a stream, with results of the form that HTTP/1.1 gives them.
+// Requests over a stream, with results in the form of HTTP/1.1.
 
 // sendOver is post over a stream, with the answer in a.next.
 func (a *submission) sendOver(ctx context.Context, s *server) (err error) {
@@ -76,7 +76,7 @@ func (c *Client) queryOver(ctx context.Context, shard func(shards int) int, q *s
 
 // answerOf stores an answer in a.
 func (c *Client) answerOf(a *Answer, m *streampb.Answer, call *call) {
-	if m.Outcome == "" { // of a look-up
+	if m.Outcome == "" { // of a query
 		if call.claims, call.next = c.claimsOf(m.Claims), m.Next; m.Claim != nil {
 			call.claims = c.claimsOf([]*streampb.Claim{m.Claim})
 		}

@@ -26,7 +26,7 @@ const mostShards = 1 << 16
 // mostFollowed bounds the number of servers discovered from answers.
 const mostFollowed = 1024
 
-// restAfter is the time for which a server that gave no answer is not tried first.
+// restAfter is the time for which a server that did not answer is not tried first.
 const restAfter = time.Second
 
 // shardOf returns the shard of a user's claims, as servers compute it.
@@ -45,8 +45,8 @@ func (c *Client) first(of func(shards int) int) int {
 	return int(c.decided.Load())
 }
 
-// learn records the owner of a shard.
-func (c *Client) learn(owner string, shard, shards int) {
+// setOwner records the owner of a shard.
+func (c *Client) setOwner(owner string, shard, shards int) {
 	if owner == "" || shards <= 0 || shards > mostShards || shard < 0 || shard >= shards || len(c.servers) == 1 && !c.cfg.FollowOwners {
 		return
 	}
@@ -61,8 +61,8 @@ func (c *Client) learn(owner string, shard, shards int) {
 	}
 }
 
-// learnFrom records the owner in the headers of an answer.
-func (c *Client) learnFrom(h http.Header) {
+// setOwnerFrom records the owner in the headers of an answer.
+func (c *Client) setOwnerFrom(h http.Header) {
 	shard, shards, ok := strings.Cut(h.Get(ShardHeader), "/")
 	if !ok {
 		return
@@ -70,7 +70,7 @@ func (c *Client) learnFrom(h http.Header) {
 	i, err1 := strconv.Atoi(shard)
 	n, err2 := strconv.Atoi(shards)
 	if err1 == nil && err2 == nil {
-		c.learn(h.Get(OwnerHeader), i, n)
+		c.setOwner(h.Get(OwnerHeader), i, n)
 	}
 }
 
@@ -127,7 +127,7 @@ func (s *server) is(owner string) bool {
 	return called != nil && *called == owner
 }
 
-// rests reports whether the server recently gave no answer.
+// rests reports whether the server recently did not answer.
 func (s *server) rests() bool {
 	silent := s.silent.Load()
 	return silent != 0 && time.Now().UnixNano()-silent < int64(restAfter)

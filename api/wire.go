@@ -36,7 +36,7 @@ type Claim struct {
 
 	// The payload of each unit by attribute names, if units are more than numbers; secrets
 	// only once the claim is sold. Undelivered reports that it could not be read now and is
-	// returned by a later look-up.
+	// returned by a later query.
 	Payloads    []map[string]string `json:"payloads,omitempty"`
 	Undelivered bool                `json:"undelivered,omitempty"`
 
@@ -45,7 +45,7 @@ type Claim struct {
 	// Deadline for the payment of a held claim.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
 
-	// Only in look-ups of a claim that was held or refunded.
+	// Only in queries of a claim that was held or refunded.
 	Books
 }
 
@@ -64,7 +64,7 @@ type Books struct {
 	RefundDueNext string `json:"refundDueNext,omitempty"`
 }
 
-// Page selects the part of a list that a look-up returns: the newest entries, or the newest of
+// Page selects the part of a list that a query returns: the newest entries, or the newest of
 // those older than the cursor Before. A page has the order of the list. It has fewer than
 // Limit entries if more would be too many bytes.
 type Page struct {
@@ -109,7 +109,7 @@ type Problem struct {
 	// ExportDigest is the SHA-256 in hex of the export that contains the rest of a feed, if
 	// that is deleted.
 	ExportDigest string `json:"exportDigest,omitempty"`
-	// Known is, with 503 if a process cannot read the state of a sale, what it still knows;
+	// Known is, with 503 if a process cannot read the state of a sale, the part known to it;
 	// only for operators.
 	Known *Known `json:"known,omitempty"`
 }
@@ -163,8 +163,8 @@ type SaleSummary struct {
 	Draw       *draw.Status `json:"draw,omitempty"` // of a draw
 }
 
-// Known is the part of a Sale about its processes and what they depend on, which a process also
-// knows while it cannot read the state of the sale. It is only for operators.
+// Known is the part of a Sale about its processes and what they depend on. A process also
+// has it while it cannot read the state of the sale. It is only for operators.
 type Known struct {
 	Lists        *Lists        `json:"lists,omitempty"`        // if units are in lists on nodes
 	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale that queries its payment service; nil: nothing to report
@@ -210,7 +210,7 @@ type Move struct {
 	From  string `json:"from,omitempty"` // address; "": no owner is known
 	To    string `json:"to"`
 	// Stage is the progress at the answering process: it follows the shard's log, takes the
-	// shard, or gives it; otherwise due.
+	// shard, or releases it; otherwise due.
 	Stage string `json:"stage"`
 }
 
@@ -267,8 +267,8 @@ type Holds struct {
 
 // Lists is the state of the lists of units.
 type Lists struct {
-	On        int   `json:"on"`        // lists that give units
-	Off       int   `json:"off"`       // lists that give none now
+	On        int   `json:"on"`        // lists that grant units
+	Off       int   `json:"off"`       // lists that grant none now
 	Undrained int64 `json:"undrained"` // claims granted by lists that the ledger lacks
 }
 

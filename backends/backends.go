@@ -1,4 +1,4 @@
-// Package backends opens the backends of a sale. It is the one place that knows all drivers;
+// Package backends opens the backends of a sale. It is the one package that imports all drivers;
 // its users see only ledger.Logs and quorum.Node, and lists.Node for the Redis engine.
 package backends
 

@@ -28,7 +28,7 @@ func TestAuditFindsClaimsOfItsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saletest.Settle(t, logs, w, e)
+	saletest.Append(t, logs, w, e)
 	a, err := auditFinding(t.Context(), logs, sale, export.Filter{User: "ada"}, func(*ledger.Sale, []*ledger.State) {
 		if err := logs.Delete(t.Context(), log, 100); err != nil {
 			t.Fatal(err)

@@ -184,7 +184,7 @@ func TestReadersOfAnotherUser(t *testing.T) {
 	if code, out := run(nobody, "rehearse", "-f", file); code != exitError || strings.Count(out, ledgerFile+": it cannot be read") != 1 {
 		t.Errorf("a rehearsal exits with %d and says\n%s", code, out)
 	}
-	if code, out := run(nobody, "audit", "-f", file); code == 0 || !strings.Contains(out, ledgerFile+": it cannot be read; give this user read access") {
+	if code, out := run(nobody, "audit", "-f", file); code == 0 || !strings.Contains(out, ledgerFile+": it cannot be read; grant this user read access") {
 		t.Errorf("what may not be read is audited, exit code %d:\n%s", code, out)
 	}
 }

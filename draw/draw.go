@@ -59,7 +59,7 @@ const SecretLen = 32
 // committed to.
 func Link(secret []byte) Digest { return sha256.Sum256(secret) }
 
-// Terms are what a commitment covers beside the secret. Otherwise a person who knows the secret
+// Terms are what a commitment covers beside the secret. Otherwise a holder of the secret
 // could choose winners by choosing a term later.
 type Terms struct {
 	Closes      string  // closing time of the first generation, in the format of an export
@@ -95,7 +95,7 @@ func digestOf(texts ...string) Digest {
 }
 
 // Label returns the label of an entry: the digest of four texts. It does not reveal the user to a
-// reader who does not know the key of the request.
+// reader without the key of the request.
 func Label(uid, user, key string) Digest { return digestOf(labelPrefix, uid, user, key) }
 
 // Order computes the value of each label. It is not safe for concurrent use.
@@ -111,7 +111,7 @@ func NewOrder(uid string, root, link Digest, beacon []byte) *Order {
 	}
 	key, err := hkdf.Expand(sha256.New, prk, keyPrefix+uid, sha256.Size)
 	if err != nil {
-		panic(err) // 32 bytes are within what HKDF can give
+		panic(err) // 32 bytes are within the limit of HKDF
 	}
 	return &Order{hmac.New(sha256.New, key)}
 }

@@ -407,7 +407,7 @@ func (v *Verifier) beacon() ([]byte, bool) {
 	b := v.record.Beacon
 	if b == nil {
 		if v.options.Beacon != nil {
-			v.problem("header: the sale declares no beacon, but you give the value of one")
+			v.problem("header: the sale declares no beacon, but the value of one was passed")
 		}
 		return nil, true
 	}

@@ -24,7 +24,7 @@ import (
 // begun is a request that was begun, and what came of it.
 type begun struct {
 	t      *testing.T
-	giveUp func()
+	cancel func()
 	told   atomic.Int32
 	answer chan Answer
 }
@@ -39,7 +39,7 @@ func (b *begun) answered(a Answer) {
 
 func begin(t *testing.T, e *Executor, r Request) *begun {
 	b := &begun{t: t, answer: make(chan Answer, 1)}
-	b.giveUp = e.Begin(r, b.answered)
+	b.cancel = e.Begin(r, b.answered)
 	return b
 }
 
@@ -54,7 +54,7 @@ func TestBegin(t *testing.T) {
 		sold, soldOut := 0, 0
 		for i, b := range all {
 			a := <-b.answer
-			b.giveUp() // too late
+			b.cancel() // too late
 			switch {
 			case a.Outcome == api.Sold && !a.Replayed:
 				sold++
@@ -86,12 +86,12 @@ func TestBeginGivesUp(t *testing.T) {
 		taken := begin(t, p.Executor, Request{User: "ada", Key: "k", Quantity: 1})
 		wait.Until(t, "an append is held", func() bool { return p.logs.appends.held.Load() > 0 })
 		waits := begin(t, p.Executor, Request{User: "bob", Key: "k", Quantity: 1})
-		waits.giveUp()
-		waits.giveUp()
+		waits.cancel()
+		waits.cancel()
 		if a := <-waits.answer; a.Outcome != api.Overloaded {
 			t.Errorf("one that waits: %+v", a)
 		}
-		taken.giveUp()
+		taken.cancel()
 		if a := <-taken.answer; a.Outcome != api.Unknown {
 			t.Errorf("one that is being decided: %+v", a)
 		}
@@ -119,7 +119,7 @@ func TestBeginRaces(t *testing.T) {
 					for range rand.IntN(1000) { // in real time: in a bubble all are answered before a sleep ends
 						runtime.Gosched()
 					}
-					b.giveUp()
+					b.cancel()
 				}
 				told[i] = <-b.answer
 			})
@@ -155,7 +155,7 @@ func TestBeginSettle(t *testing.T) {
 		settle := func(x Settlement) Answer {
 			t.Helper()
 			b := &begun{t: t, answer: make(chan Answer, 1)}
-			b.giveUp = p.Begin(Request{Settle: &x}, b.answered)
+			b.cancel = p.Begin(Request{Settle: &x}, b.answered)
 			return <-b.answer
 		}
 		x := Settlement{Claim: a.Claim.ID, How: api.Refund, Settlement: api.Settlement{Who: "me"}}
@@ -220,7 +220,7 @@ func TestBeginAsksAStore(t *testing.T) {
 	}
 	two := begin(t, e, Request{User: "eve", Key: "k", Quantity: 1})
 	<-users.asked
-	two.giveUp()
+	two.cancel()
 	if a := <-two.answer; a.Outcome != api.NotChecked {
 		t.Errorf("eve gives up: %+v", a)
 	}

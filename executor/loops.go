@@ -89,8 +89,8 @@ func (r *runner) grabLoop(g *listengine.Batcher, node int, over <-chan struct{})
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		asks, wake := g.Next(r.clock(), c)
-		if asks {
+		ready, wake := g.Next(r.clock(), c)
+		if ready {
 			call, began := g.Call(node, c), time.Now()
 			reply := call.Do(r.calls, r.ends)
 			took.Observe(time.Since(began).Seconds())

@@ -14,7 +14,7 @@ import (
 // ErrNotServing is the error of an operation on a process that does not serve the sale.
 var ErrNotServing = errors.New("this process does not serve the sale now")
 
-// StandBy has this process give its shards to its peers and own none from here on, as
+// StandBy has this process pass its shards to its peers and own none from here on, as
 // Retire does; with undo it takes its share again. It returns before that is done.
 func (e *Executor) StandBy(ctx context.Context, undo bool) (api.Share, error) {
 	return e.share(ctx, func(r *runner) {
@@ -65,7 +65,7 @@ func (e *Executor) inLoop(ctx context.Context, do func(*runner)) bool {
 // retireEvery is how often Retire counts the shards that are left.
 const retireEvery = 10 * time.Millisecond
 
-// Retire has this process give its shards to its peers, and own none from here on. It
+// Retire has this process pass its shards to its peers, and own none from here on. It
 // returns how many it has left: none, unless ctx has ended or no peer can take them. It calls report
 // with how many there are, at first and then once a second.
 func (e *Executor) Retire(ctx context.Context, report func(left int)) (left int) {

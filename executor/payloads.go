@@ -15,7 +15,7 @@ import (
 )
 
 // payloads reads the texts that are sold with a sale's units, and adds them to answers. Shards do not
-// know payloads, and processes do not forward them: the process that answers a buyer reads them from
+// have payloads, and processes do not forward them: the process that answers a buyer reads them from
 // the ledger, once the claim is there.
 type payloads struct {
 	reader  atomic.Pointer[payload.Reader] // nil: the units have no payloads, or these are not known yet
@@ -37,17 +37,17 @@ func (g *payloads) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
 	g.reader.Store(reader)
 }
 
-// fail takes in why what units are could not be read. That nobody waits for it any more says
-// nothing of the store.
+// fail records the error of a read of payloads. The end of the last request that waits for the read
+// is no error of the store.
 func (g *payloads) fail(ctx context.Context, err error) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		g.failed.Store(&err)
 	}
 }
 
-// prepare reads ahead where the units are in their log or, if buyers may choose among them,
-// what their names are. It takes as long as it takes to read all of that log, and no buyer has
-// to wait for it who comes later.
+// prepare reads ahead the positions of the units in their log or, if buyers may choose among them,
+// their names. It takes as long as a read of all of that log, so that later buyers do not wait for
+// it.
 func (g *payloads) prepare(ctx context.Context, choose bool) {
 	reader := g.reader.Load()
 	if reader == nil {
@@ -67,8 +67,8 @@ func (g *payloads) prepare(ctx context.Context, choose bool) {
 	}
 }
 
-// choose puts the numbers of the units into a request that names them. Where it cannot, the
-// answer says why: away, while it is not known what the units are.
+// choose puts the numbers of the units into a request that names them. If it cannot, the answer
+// has the reason: away, while the units are not known.
 func (g *payloads) choose(ctx context.Context, r *Request, away *Answer) Answer {
 	reader := g.reader.Load()
 	switch {
@@ -92,7 +92,7 @@ func (g *payloads) choose(ctx context.Context, r *Request, away *Answer) Answer 
 }
 
 // A read of payloads that fails is repeated payloadTries times, payloadPause apart: the owner of a
-// shard may know the plan that has added a unit earlier than this process.
+// shard may read the plan that has added a unit earlier than this process.
 const (
 	payloadTries = 4
 	payloadPause = 200 * time.Millisecond
@@ -163,7 +163,7 @@ func (g *payloads) adding(answered func(Answer)) func(Answer) {
 	}
 }
 
-// addNow is add with a deadline, for look-ups of claims.
+// addNow is add with a deadline, for lookups of claims.
 func (g *payloads) addNow(ctx context.Context, a *Answer) {
 	ctx, cancel := context.WithTimeout(ctx, payloadPatience)
 	defer cancel()

@@ -21,7 +21,7 @@ func (e *Executor) Do(ctx context.Context, r Request) (a Answer) {
 }
 
 // Begin is Service's.
-func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
+func (e *Executor) Begin(r Request, answered func(Answer)) (cancel func()) {
 	if r.Query != nil {
 		whole := answered
 		answered = func(a Answer) {
@@ -42,7 +42,7 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 		return cancel
 	}
 	if p := e.machine.Begin(r, answered); p != nil {
-		return p.GiveUp
+		return p.Cancel
 	}
 	return func() {}
 }
@@ -75,7 +75,7 @@ func (e *Executor) drained(ctx context.Context, r *Request) {
 	}
 }
 
-// drainPatience bounds the wait of a query for the ledger to have the units that a node gave.
+// drainPatience bounds the wait of a query for the ledger to have the units that a node granted.
 const drainPatience = 500 * time.Millisecond
 
 // shorten leaves the newest claims of a page that have no more bytes than a page may have: payloads

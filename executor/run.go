@@ -43,7 +43,7 @@ type runner struct {
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
-// answers what it has accepted, gives back its leases and returns nil. An error
+// answers what it has accepted, releases its leases and returns nil. An error
 // means that the sale cannot be followed, because its log is damaged.
 func (e *Executor) Run(ctx context.Context) error {
 	r := &runner{
@@ -111,38 +111,37 @@ func (r *runner) loop(ctx context.Context) error {
 	}
 }
 
-// wakes returns when the loop has something to do: for the ownership of shards, or, not more often than
-// peers get updates, for shards that have something for peers and for requests that wait.
+// wakes returns when the loop must wake: for the ownership of shards, or, not more often than peers get
+// updates, for reports of shards to peers and for requests that wait.
 func (r *runner) wakes(now clock.Now, owns time.Duration) time.Duration {
-	return wakeAt(now, r.advanced, owns, r.PassTime(now), r.news(now), r.Totals() != nil && len(r.dialing) > 0)
+	return wakeAt(now, r.advanced, owns, r.PassTime(now), r.reportDue(now), r.Totals() != nil && len(r.dialing) > 0)
 }
 
-// wakeAt returns when the loop has something to do that has last advanced then, by when it has something
-// for ownership, requests that wait, and news of shards, which is for peers.
-func wakeAt(now clock.Now, advanced, owns, waiting, news time.Duration, peers bool) time.Duration {
+// wakeAt returns when a loop last advanced at the time advanced must wake. owns, waiting and report are the
+// times at which ownership, waiting requests, and reports of shards to peers are due; 0: never.
+func wakeAt(now clock.Now, advanced, owns, waiting, report time.Duration, peers bool) time.Duration {
 	wake := clock.Soonest(owns, waiting)
 	if waiting != 0 { // for a shard, which may be served any time
-		news = now.Mono
+		report = now.Mono
 	}
-	if peers && news != 0 {
-		wake = clock.Soonest(wake, max(news, advanced+ownership.UpdateEvery))
+	if peers && report != 0 {
+		wake = clock.Soonest(wake, max(report, advanced+ownership.UpdateEvery))
 	}
 	return wake
 }
 
-// news returns when a shard has something for peers; 0: none has.
-func (r *runner) news(now clock.Now) time.Duration {
+// reportDue returns when a report of a shard to peers is due; 0: none is.
+func (r *runner) reportDue(now clock.Now) time.Duration {
 	if totals := r.Totals(); totals != nil && len(r.dialing) > 0 {
 		return totals.Due(now)
 	}
 	return 0
 }
 
-// due reports whether there is something to do for the ownership of shards, or a shard has something for
-// peers.
+// due reports whether an action for the ownership of shards, or a report of a shard to peers, is due.
 func (r *runner) due(now clock.Now, owns time.Duration) bool {
-	news := r.news(now)
-	return owns != 0 && now.Mono >= owns || news != 0 && now.Mono >= news
+	report := r.reportDue(now)
+	return owns != 0 && now.Mono >= owns || report != 0 && now.Mono >= report
 }
 
 // call makes one call of the machine.

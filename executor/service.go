@@ -26,13 +26,13 @@ type Service interface {
 	// of the same user and key may yet be accepted; or the claim, if one was accepted.
 	Refuse(r Request, a Answer) Answer
 	// Begin is Do without a wait: answered is called once, from any goroutine, perhaps before Begin
-	// returns. It must not block, nor begin another request. giveUp is like the end of Do's
+	// returns. It must not block, nor begin another request. cancel is like the end of Do's
 	// context, and does nothing after the answer.
-	Begin(r Request, answered func(Answer)) (giveUp func())
+	Begin(r Request, answered func(Answer)) (cancel func())
 	// Place returns where a user's claims are decided, and PlaceOf where those of a shard are.
 	Place(user string) Place
 	PlaceOf(shard int) Place
-	// Status is what this process knows of the sale.
+	// Status is the state of the sale as known to this process.
 	Status() Status
 	// Ready returns nil while this process can sell on every shard.
 	Ready() error

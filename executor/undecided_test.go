@@ -61,7 +61,7 @@ func TestUndecided(t *testing.T) {
 			m := begin(c)
 			defer m.stop()
 			seen := map[api.Outcome]bool{}
-			for began := time.Now(); time.Since(began) < shard.GiveUpAfter+20*time.Second; time.Sleep(500 * time.Millisecond) {
+			for began := time.Now(); time.Since(began) < shard.EndAfter+20*time.Second; time.Sleep(500 * time.Millisecond) {
 				if a := m.claim("bob"); a.Outcome != api.Unknown {
 					t.Fatalf("after %v bob hears %+v", time.Since(began), a)
 				}
@@ -83,7 +83,7 @@ func TestUndecided(t *testing.T) {
 			m.cut()
 			second := c.serve("second", nil)
 			defer second.stop()
-			time.Sleep(shard.GiveUpAfter)
+			time.Sleep(shard.EndAfter)
 			hears(m, api.NoQuorum)
 			second.sells("carl")
 			m.heal()

@@ -56,25 +56,25 @@ type ShardActual struct {
 type NodeActual struct {
 	// NodeInfo has no Info but Unfit if one of several queries failed; then the rest is empty, too.
 	quorum.NodeInfo
-	Leases []quorum.Holding
-	Marker quorum.Marker // marker of the sale
-	Knows  bool          // only for a sale that the ledger lacks: the node has the marker of its name
+	Leases    []quorum.Holding
+	Marker    quorum.Marker // marker of the sale
+	HasMarker bool          // only for a sale that the ledger lacks: the node has the marker of its name
 }
 
-// Lost reports that lock nodes know a run of the sale of which the ledger has none; "" if no
-// node does.
+// Lost reports that lock nodes have a marker of the sale and the ledger has no run of it; "" if no
+// node has one.
 func (a *Actual) Lost() string {
-	know := 0
+	marked := 0
 	for _, n := range a.Nodes {
-		if n.Knows {
-			know++
+		if n.HasMarker {
+			marked++
 		}
 	}
-	if know == 0 {
+	if marked == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d lock nodes know a run of sale %s, but the ledger has none: it was deleted or replaced, or another ledger with a sale of that name uses the same lock nodes",
-		know, len(a.Nodes), a.Name)
+	return fmt.Sprintf("%d of %d lock nodes have a marker of sale %s, but the ledger has no run of it: it was deleted or replaced, or another ledger with a sale of that name uses the same lock nodes",
+		marked, len(a.Nodes), a.Name)
 }
 
 // Damaged returns a shard whose log is missing although it must exist, or lacks a generation

@@ -23,11 +23,11 @@ func raise(limits []int64, delta int64) []int64 {
 }
 
 // lower takes wanted units from shards with the given limits, at most available[i] from each,
-// so that the limits become as equal as possible: the highest give first, and the remainder is
+// so that the limits become as equal as possible: units leave the highest first, and the remainder is
 // taken one each from the last of them. Units may have come by transfer, so a limit may fall
 // below 0. The sum of available must be at least wanted.
 func lower(limits, available []int64, wanted int64) []int64 {
-	gives := func(i int, level int64) int64 { return min(available[i], max(0, limits[i]-level)) }
+	taken := func(i int, level int64) int64 { return min(available[i], max(0, limits[i]-level)) }
 	bottom := limits[0] - available[0]
 	for i, limit := range limits {
 		bottom = min(bottom, limit-available[i])
@@ -36,7 +36,7 @@ func lower(limits, available []int64, wanted int64) []int64 {
 	level := bottom + int64(sort.Search(int(slices.Max(limits)-bottom), func(above int) bool {
 		var sum int64
 		for i := range limits {
-			if sum += gives(i, bottom+int64(above)); sum >= wanted {
+			if sum += taken(i, bottom+int64(above)); sum >= wanted {
 				return false // before the sum overflows
 			}
 		}
@@ -44,11 +44,11 @@ func lower(limits, available []int64, wanted int64) []int64 {
 	}))
 	take, left := make([]int64, len(limits)), wanted
 	for i := range take {
-		take[i] = gives(i, level)
+		take[i] = taken(i, level)
 		left -= take[i]
 	}
 	for i := len(take) - 1; i >= 0 && left > 0; i-- {
-		if gives(i, level-1) > take[i] {
+		if taken(i, level-1) > take[i] {
 			take[i]++
 			left--
 		}

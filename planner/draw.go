@@ -133,10 +133,10 @@ func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool)
 		return nil, &Refusal{Reason: "the sale declares no beacon, but a value or the fallback was given", Remedy: "Leave it out."}
 	case b != nil && len(value) == 0 && b.Fallback == spec.FallbackNone:
 		return nil, Refuse("the order follows from round %s of %s, whose value was not given, and the sale declares no fallback", b.Round, b.Name).
-			With("Give the value, in hex, with --beacon. Until it is known, 'salectl draw close' publishes the entries.")
+			With("Pass the value, in hex, with --beacon. Until it is known, 'salectl draw close' publishes the entries.")
 	case b != nil && len(value) == 0 && !fallback:
 		return nil, Refuse("the order follows from round %s of %s, whose value was not given", b.Round, b.Name).
-			With("Give the value, in hex, with --beacon; or use --fallback if the beacon has none. Until it is known, 'salectl draw close' publishes the entries.")
+			With("Pass the value, in hex, with --beacon; or use --fallback if the beacon has none. Until it is known, 'salectl draw close' publishes the entries.")
 	}
 	return value, nil
 }

@@ -108,7 +108,7 @@ func paymentOf(p spec.Payment) *pb.Payment {
 }
 
 // paymentShown describes the payment of settings, without the payment service, which shards do
-// not know; nil if they sell at once.
+// not have; nil if they sell at once.
 func paymentShown(p *pb.Payment) *spec.Payment {
 	if p == nil {
 		return nil

@@ -86,7 +86,7 @@ func (p *planning) lists(to pb.Phase) {
 	}
 }
 
-// fault returns why a list does not give.
+// fault returns why a list is not on.
 func (l ListActual) fault(stands string) (ActionReason, string) {
 	switch {
 	case stands == ListUnknown:
@@ -183,11 +183,11 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 	return nil
 }
 
-// resting reports whether no list of the sale gives: it is paused, or was never on every
+// resting reports whether no list of the sale is on: the sale is paused, or was never on every
 // shard, so that no process has served it.
 func (a *Actual) resting() bool { return a.Sale.Applied() == 0 || a.pausedEverywhere() }
 
-// pausedEverywhere reports whether every shard is known to be paused: then no list gives, and
+// pausedEverywhere reports whether every shard is known to be paused: then no list is on, and
 // the log has every grab.
 func (a *Actual) pausedEverywhere() bool {
 	for _, s := range a.Shards {
@@ -250,7 +250,7 @@ type ListActual struct {
 	State lists.State
 }
 
-// listOn reports whether a shard's list gives units, under the current fill of the log.
+// listOn reports whether a shard's list grants units, under the current fill of the log.
 func (a *Actual) listOn(shard int) bool {
 	l, head := a.Lists[shard], a.Shards[shard].Head
 	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill

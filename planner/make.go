@@ -101,7 +101,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 // environment refuses to change a sale whose table or lock nodes are not set up as required,
 // and plans the creation of the table.
 func (p *planning) environment(fresh bool) error {
-	if err := CheckNodes(p.actual.asked(), len(p.actual.ListNodes) > 0); err != nil {
+	if err := CheckNodes(p.actual.infos(), len(p.actual.ListNodes) > 0); err != nil {
 		return err
 	}
 	if err := p.table(p.actual.Table, fresh); err != nil {

@@ -28,8 +28,8 @@ func CheckNodes(nodes []quorum.NodeInfo, keepLists bool) error {
 	return &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: strings.Join(unfit, "\n")}
 }
 
-// asked returns what the nodes reported about themselves.
-func (a *Actual) asked() (nodes []quorum.NodeInfo) {
+// infos returns what the nodes reported about themselves.
+func (a *Actual) infos() (nodes []quorum.NodeInfo) {
 	for _, n := range a.Nodes {
 		nodes = append(nodes, n.NodeInfo)
 	}
@@ -37,9 +37,9 @@ func (a *Actual) asked() (nodes []quorum.NodeInfo) {
 }
 
 // Faults returns the faults of the lock nodes.
-func (a *Actual) Faults() []quorum.Fault { return quorum.Judge(a.asked()) }
+func (a *Actual) Faults() []quorum.Fault { return quorum.Judge(a.infos()) }
 
-// ClockWasSet says that a node without a clock of its own does not believe this host's clock.
+// ClockWasSet reports that a node without a clock of its own does not believe this host's clock.
 func ClockWasSet(by time.Duration) string {
 	way := "forward"
 	if by < 0 {

@@ -99,7 +99,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		p.warn("the sale's file declares spec.phase: %s, %s", old.Phase, thenApply(phase))
 	}
 	planned := follow(sale, settings)
-	p.updateSale(ReasonRequested, "asked for", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
+	p.updateSale(ReasonRequested, "requested", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
 		saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()))
 	p.shards(shards, planned, ReasonRequested)
 	p.lists(phase)

@@ -83,7 +83,7 @@ type Action struct {
 	Action  string      `json:"action"` // create, update, delete
 	Before  *Attributes `json:"before"` // null for create
 	After   *Attributes `json:"after"`  // null for delete
-	// ActionReason and Reason give the reason as a code for programs and as a sentence.
+	// ActionReason and Reason are the reason as a code for programs and as a sentence.
 	ActionReason ActionReason `json:"actionReason"`
 	Reason       string       `json:"reason"`
 }

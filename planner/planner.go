@@ -13,7 +13,7 @@
 //     written.
 //
 // Package current reads the Actual, package apply carries out the Plan, and both run their
-// steps by package machine. Callers show plans and ask for consent.
+// steps by package machine. Callers show plans and request consent.
 package planner
 
 import (
@@ -24,7 +24,7 @@ import (
 // Errors that callers distinguish. In addition, ledger.ErrCorrupt reports a state that
 // contradicts the invariants.
 var (
-	// ErrRefused reports a change that is not allowed. A *Refusal gives the reason.
+	// ErrRefused reports a change that is not allowed. A *Refusal has the reason.
 	ErrRefused = errors.New("refused")
 	// ErrStale reports that the sale has changed since the plan was made.
 	ErrStale = errors.New("the plan is stale")

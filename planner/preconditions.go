@@ -30,7 +30,7 @@ func exists(actual *Actual, does string) error {
 	return nil
 }
 
-// LostRemedy is the remedy for a sale that lock nodes know and the ledger lacks.
+// LostRemedy is the remedy for a sale that lock nodes have and the ledger lacks.
 const LostRemedy = "Restore the ledger. A new run would sell all units again."
 
 // protected refuses to end a sale whose newest generation declares protect.
@@ -43,7 +43,7 @@ func protected(old spec.Sale, name, refusal string) error {
 }
 
 // HomesOf returns the location of a sale in an old and a new declaration. It fails if one of
-// them does not tell, as such locations cannot be compared.
+// them declares none, as such locations cannot be compared.
 func HomesOf(old, desired spec.Sale) (from, to spec.Homes, err error) {
 	var errs [4]error
 	from.Ledger, errs[0] = old.Ledger()

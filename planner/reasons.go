@@ -18,7 +18,7 @@ const (
 	ReasonNew                ActionReason = "new"                 // the sale is new, with all its resources
 	ReasonNewRun             ActionReason = "new_run"             // an earlier run is destroyed
 	ReasonDeclarationChanged ActionReason = "declaration_changed" // the file declares what no generation did
-	ReasonPhaseChanges       ActionReason = "phase_changes"       // only a list of an open sale gives
+	ReasonPhaseChanges       ActionReason = "phase_changes"       // only a list of an open sale is on
 	ReasonNewNode            ActionReason = "new_node"            // the node is new to the sale
 	ReasonRequested          ActionReason = "requested"           // pause, resume, close, destroy, draw
 
@@ -35,7 +35,7 @@ const (
 	ReasonSettingsDiffer  ActionReason = "settings_differ"   // the settings in force are not those declared
 	ReasonMarkerMissing   ActionReason = "marker_missing"    // a lock node that had the marker lacks it
 	ReasonListMissing     ActionReason = "list_missing"      // a shard has no list on its node
-	ReasonListOff         ActionReason = "list_off"          // the list exists and gives nothing
+	ReasonListOff         ActionReason = "list_off"          // the list exists and is off
 	ReasonListUnknown     ActionReason = "list_unknown"      // the node of the list cannot be queried
 
 	// Drift that is refused, since only people can repair it.
@@ -45,7 +45,7 @@ const (
 )
 
 // since describes the generation that replaced the declaration in the file, and its author. It
-// returns "" if no generation of this run declared that. The file does not tell whether
+// returns "" if no generation of this run declared that. The file does not show whether
 // another file was applied or this one was reverted.
 func since(declaration []byte, sale *ledger.Sale) string {
 	for g := sale.Generation() - 1; g >= 1; g-- {

@@ -120,7 +120,7 @@ func timesOf[E any](things []E, of func(E) time.Duration) []time.Duration {
 // window is the time range of a chart.
 type window struct {
 	bins
-	says string // part of the time; "": all of it
+	label string // part of the time; "": all of it
 }
 
 // windows returns the time ranges for charts of events at sorted times: the whole time,
@@ -135,6 +135,6 @@ func windows(times []time.Duration) (all []window) {
 
 // behind returns part and then the whole time w.
 func (w window) behind(part window) []window {
-	w.says = " The whole time."
+	w.label = " The whole time."
 	return []window{part, w}
 }

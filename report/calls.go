@@ -36,8 +36,8 @@ func seriesOf[E any, K comparable](things []E, of []category[K], key func(E) K, 
 }
 
 // overTime shows numbers of things in each bin.
-func overTime(title, says string, b bins, all []series, things string) figure {
-	return barChart{title: title, says: says, what: things + " per " + lasting(b.width), over: &b, rows: "time", names: b.names(), all: all}.figure()
+func overTime(title, caption string, b bins, all []series, things string) figure {
+	return barChart{title: title, caption: caption, what: things + " per " + lasting(b.width), over: &b, rows: "time", names: b.names(), all: all}.figure()
 }
 
 // answers returns the answers to the crowd over time.
@@ -47,7 +47,7 @@ func (p *Page) answers() (s section, ok bool) {
 	}
 	calls := p.Rehearsal.Calls
 	s = section{ID: "answers", Title: "Answers", Table: outcomesTable(calls)}
-	s.Says = []string{"As buyers saw it. Times count from the first request; the latency of a claim is that of the request that got its final answer."}
+	s.Paragraphs = []string{"As buyers saw them. Times count from the first request; the latency of a claim is that of the request that got its final answer."}
 	times := timesOf(calls, func(c rehearse.Call) time.Duration { return c.Ended })
 	slices.Sort(times)
 	for _, w := range callWindows(calls, times) {
@@ -57,14 +57,14 @@ func (p *Page) answers() (s section, ok bool) {
 				all[row[calls[i].Kind]].values[w.of(at)]++
 			}
 		}
-		says := fmt.Sprintf("%s over time, by what they said.%s", spec.Count(len(calls), "final answer"), w.says)
-		s.Figures = append(s.Figures, overTime("Answers over time", says, w.bins, all, "answers"))
+		caption := fmt.Sprintf("%s over time, by kind.%s", spec.Count(len(calls), "final answer"), w.label)
+		s.Figures = append(s.Figures, overTime("Answers over time", caption, w.bins, all, "answers"))
 	}
 	return s, true
 }
 
 // callWindows returns the windows for the answers to the crowd. A sale may be over in a small
-// part of the time in which the crowd is told so; then the sale itself is shown first.
+// part of the time of the answers; then the sale itself is shown first.
 func callWindows(calls []rehearse.Call, times []time.Duration) []window {
 	last := time.Duration(0)
 	for i := range calls {
@@ -76,7 +76,7 @@ func callWindows(calls []rehearse.Call, times []time.Duration) []window {
 	if last == 0 || last > whole.end()/2 {
 		return windows(times)
 	}
-	return window{whole, ""}.behind(window{binsFor(last, maxBins), " The time until the last units were given."})
+	return window{whole, ""}.behind(window{binsFor(last, maxBins), " The time until the last units were sold."})
 }
 
 // outcomesTable returns the frequency and latency of each outcome.
@@ -121,7 +121,7 @@ func (p *Page) latency() (s section, ok bool) {
 	times := timesOf(attempts, func(a rehearse.Attempt) time.Duration { return a.Ended })
 	s = section{ID: "latency", Title: "Latency over time"}
 	l := p.Rehearsal.Timing.LatencyMs
-	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",
+	s.Paragraphs = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %v, p99 %v, p99.9 %v, at most %v.",
 		threshold.Milliseconds(l.P50), threshold.Milliseconds(l.P99), threshold.Milliseconds(l.P999), threshold.Milliseconds(l.Max))}
 	for _, w := range callWindows(p.Rehearsal.Calls, times) {
 		// Few answers have no meaningful percentiles, so they get wider bins.
@@ -163,7 +163,7 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 			t.row(cells...)
 		}
 	}
-	f := figure{Says: fmt.Sprintf("The percentiles of the answers within each %s, on a logarithmic scale.%s", lasting(w.width), w.says), Legend: all, Table: t}
-	f.SVG = curves(w.bins, all, "latency", "Latency over time. "+f.Says)
+	f := figure{Caption: fmt.Sprintf("The percentiles of the answers within each %s, on a logarithmic scale.%s", lasting(w.width), w.label), Legend: all, Table: t}
+	f.SVG = curves(w.bins, all, "latency", "Latency over time. "+f.Caption)
 	return f
 }

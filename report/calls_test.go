@@ -33,10 +33,10 @@ func TestOvertakenRequestsAreToldByTheirAnswer(t *testing.T) {
 			t.Fatalf("%s: the page does not tell: %+v", name, s)
 		}
 		rows := texts(s.Table)
-		if !slices.Equal(rows, c.rows) || s.Says[0] != c.says {
-			t.Errorf("%s: the page says %s\n%q, want %s\n%q", name, s.Says[0], rows, c.says, c.rows)
+		if !slices.Equal(rows, c.rows) || s.Paragraphs[0] != c.says {
+			t.Errorf("%s: the page says %s\n%q, want %s\n%q", name, s.Paragraphs[0], rows, c.says, c.rows)
 		}
-		if paid := strings.Contains(strings.Join(s.Says, " "), "Unpaid units return"); paid != (c.fairness.NoneNow == nil) {
+		if paid := strings.Contains(strings.Join(s.Paragraphs, " "), "Unpaid units return"); paid != (c.fairness.NoneNow == nil) {
 			t.Errorf("%s: the page says of units that come back: %v", name, paid)
 		}
 	}

@@ -44,13 +44,13 @@ type series struct {
 // measure formats the values of a chart.
 type measure struct {
 	tick func(v, step float64) string // of the scale, whose ticks are a step apart
-	tell func(v float64) string       // of one bar
+	bar  func(v float64) string       // of one bar
 }
 
 // counted formats values that are numbers of things.
 var counted = measure{
 	tick: func(v, _ float64) string { return short(v) },
-	tell: func(v float64) string { return spec.Grouped(int64(v)) },
+	bar:  func(v float64) string { return spec.Grouped(int64(v)) },
 }
 
 // amounts formats values in minor units of a currency. The scale has no decimals if all its
@@ -64,7 +64,7 @@ func amounts(of *spec.RedPacket) measure {
 			}
 			return of.Format(int64(v))
 		},
-		tell: func(v float64) string { return of.Format(int64(v)) + " " + of.Currency },
+		bar: func(v float64) string { return of.Format(int64(v)) + " " + of.Currency },
 	}
 }
 
@@ -160,14 +160,14 @@ func (c *canvas) x(b bins, at time.Duration) float64 {
 	return chartLeft + float64(at)/float64(b.end())*c.width()
 }
 
-// hits adds a tooltip for each of the named bins that has values above zero, as tell formats them.
-func (c *canvas) hits(names []string, all []series, tell func(s series, v float64) string) {
+// hits adds a tooltip for each of the named bins that has values above zero, as format formats them.
+func (c *canvas) hits(names []string, all []series, format func(s series, v float64) string) {
 	w := c.width() / float64(len(names))
 	for i, name := range names {
 		var words []string
 		for _, s := range all {
 			if v := s.values[i]; v > 0 {
-				words = append(words, tell(s, v))
+				words = append(words, format(s, v))
 			}
 		}
 		if len(words) > 0 {
@@ -210,14 +210,14 @@ func (c *canvas) axis() {
 
 // barChart is a chart of stacked bars, over time or by name.
 type barChart struct {
-	title, says string
-	what        string   // name of the scale
-	in          *measure // of the scale; nil: counted
-	limit       level
-	over        *bins    // nil: by name
-	rows        string   // heading of the names in the table
-	names       []string // of the bars
-	all         []series
+	title, caption string
+	what           string   // name of the scale
+	in             *measure // of the scale; nil: counted
+	limit          level
+	over           *bins    // nil: by name
+	rows           string   // heading of the names in the table
+	names          []string // of the bars
+	all            []series
 }
 
 // figure returns the chart with its numbers.
@@ -243,8 +243,8 @@ func (b barChart) figure() figure {
 		c.printf(`<line class="limit" x1="%.1f" x2="%.1f" y1="%.2f" y2="%.2f"/>`, chartLeft, chartWidth-c.right, c.y(l.at), c.y(l.at))
 		c.text(chartWidth-c.right, 12, "limit-name", l.name) // bars may exceed the line
 	}
-	c.hits(b.names, b.all, func(s series, v float64) string { return in.tell(v) + " " + s.Name })
-	return figure{Says: b.says, Legend: b.all, SVG: c.svg(b.title + ". " + b.says), Table: numbers(b.title, b.rows, b.names, b.all, false)}
+	c.hits(b.names, b.all, func(s series, v float64) string { return in.bar(v) + " " + s.Name })
+	return figure{Caption: b.caption, Legend: b.all, SVG: c.svg(b.title + ". " + b.caption), Table: numbers(b.title, b.rows, b.names, b.all, false)}
 }
 
 // sum returns the sum of all series in a bin.
@@ -335,8 +335,8 @@ func parts(rows []string, all []series, label string) template.HTML {
 			share := s.values[i] / whole
 			c.printf(`<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>%s</title></rect>`, s.Class, x, y, share*width, high,
 				html.EscapeString(fmt.Sprintf("%s: %s %s, %s", name, spec.Grouped(int64(s.values[i])), s.Name, percent(share))))
-			if said := percent(share); share*width > labelWidth*float64(len(said))+8 {
-				c.text(x+6, y+high-5.5, "inside in-"+s.Class, said)
+			if label := percent(share); share*width > labelWidth*float64(len(label))+8 {
+				c.text(x+6, y+high-5.5, "inside in-"+s.Class, label)
 			}
 			x += share * width
 		}

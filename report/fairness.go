@@ -22,7 +22,7 @@ func (p *Page) fairness() (s section, ok bool) {
 	if n := f.SoldOut.Overtaken; n > 0 {
 		turnedAway = fmt.Sprintf("%s got sold_out although a later request for at least as many units was accepted.", spec.Count(n, "request"))
 	}
-	s.Says = []string{turnedAway, "A request was overtaken if it was refused for lack of units while a later claim for at least as many units was accepted: such a claim is an inversion. Concurrent requests may be served in either order."}
+	s.Paragraphs = []string{turnedAway, "A request was overtaken if it was refused for lack of units while a later claim for at least as many units was accepted: such a claim is an inversion. Concurrent requests may be served in either order."}
 	t := newTable("Overtaken requests by their answer", "answer", ">overtaken", ">inversions", ">later by at most", ">after the answer")
 	row := func(answer string, x rehearse.Inversions) {
 		t.row(answer, x.Overtaken, x.Inversions, threshold.Milliseconds(x.LargestMs), x.AfterAnswer)
@@ -31,7 +31,7 @@ func (p *Page) fairness() (s section, ok bool) {
 	if f.NoneNow != nil {
 		row("none_now, which may be repeated", *f.NoneNow)
 	} else {
-		s.Says = append(s.Says, "Unpaid units return, and go to the next request. A request that got none_now meanwhile is not overtaken, only one that got sold_out.")
+		s.Paragraphs = append(s.Paragraphs, "Unpaid units return, and go to the next request. A request that got none_now meanwhile is not overtaken, only one that got sold_out.")
 	}
 	s.Table = t
 	s.Figures = []figure{arrivals(p.Rehearsal.Calls)}
@@ -65,7 +65,7 @@ func arrivals(calls []rehearse.Call) figure {
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind)) })
 	got := slices.Clone(kinds)
 	got[0].name = "got units"
-	return byTenth("Buyers by arrival", "buyers", fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best that each was told.",
+	return byTenth("Buyers by arrival", "buyers", fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best answer of each.",
 		spec.Count(len(all), "buyer")), all, got, func(a arrival) rehearse.Kind { return a.kind })
 }
 
@@ -80,7 +80,7 @@ func tenths[E any](all []E) (parts [][]E, names []string) {
 }
 
 // byTenth shows the categories of things in each of ten parts of them.
-func byTenth[E any, K comparable](title, things, says string, all []E, of []category[K], key func(E) K) figure {
+func byTenth[E any, K comparable](title, things, caption string, all []E, of []category[K], key func(E) K) figure {
 	each, names := tenths(all)
 	kinds, row := seriesOf(all, of, key, len(each))
 	for i, part := range each {
@@ -88,7 +88,7 @@ func byTenth[E any, K comparable](title, things, says string, all []E, of []cate
 			kinds[row[key(one)]].values[i]++
 		}
 	}
-	return figure{Says: says, Legend: kinds, SVG: parts(names, kinds, title+". "+says), Table: numbers(title, things, names, kinds, true)}
+	return figure{Caption: caption, Legend: kinds, SVG: parts(names, kinds, title+". "+caption), Table: numbers(title, things, names, kinds, true)}
 }
 
 // drawFairness shows whether the time of an entry affected who won.
@@ -123,7 +123,7 @@ func (p *Page) packetFairness() (s section, ok bool) {
 	in := amounts(&l.red.RedPacket)
 	f := barChart{
 		title: "Amounts by the order of the claims", what: "mean amount of a packet in " + l.red.Currency + ", by tenth of the claims", in: &in,
-		says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. The amounts are fixed before the sale, so early buyers are sure of a packet, but not of a larger one: the parts differ only by chance.",
+		caption: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and the mean amount of a packet of each part. The mean of all is %s %s. The amounts are fixed before the sale, so early buyers are sure of a packet, but not of a larger one: the parts differ only by chance.",
 			spec.Count(len(l.claims), "packet"), l.red.Format(all), l.red.Currency),
 		limit: level{float64(all), "dashed: the mean of all, " + l.red.Format(all)}, names: names, all: []series{mean},
 	}.figure()

@@ -101,8 +101,8 @@ func TestUnitsOverTime(t *testing.T) {
 	if l.resold != 1 || l.Claims != 5 {
 		t.Errorf("%d resold of %d", l.resold, l.Claims)
 	}
-	if want := "6 of 10 units were sold, half of these within 4s and the last after 14s."; f.Says != want {
-		t.Errorf("it says %s", f.Says)
+	if want := "6 of 10 units were sold, half of these within 4s and the last after 14s."; f.Caption != want {
+		t.Errorf("it says %s", f.Caption)
 	}
 	if l.users != 5 || l.spread[0] != 2 || l.spread[4] != 1 || l.buyers[0] != (buyer{"paid", 4}) || len(l.buyers) != 3 {
 		t.Errorf("users %d, %v, the most have %v", l.users, l.spread, l.buyers)
@@ -125,8 +125,8 @@ func TestSoldAtOnce(t *testing.T) {
 	if got := f.Table.Rows[2][1].Text + f.Table.Rows[3][1].Text; got != "41" {
 		t.Errorf("4 units are sold, and 1 after the refund: %s", got)
 	}
-	if !strings.Contains(f.Says, "1 of 10 units were sold") || !strings.Contains(f.Says, "at most 4 at a time") {
-		t.Errorf("it says %s", f.Says)
+	if !strings.Contains(f.Caption, "1 of 10 units were sold") || !strings.Contains(f.Caption, "at most 4 at a time") {
+		t.Errorf("it says %s", f.Caption)
 	}
 }
 

@@ -47,11 +47,11 @@ func TestFairnessOfPackets(t *testing.T) {
 		"whoever came late had more": {rising, []string{
 			"part 1 of 10|3|1.10|1.00|1.20", "part 2 of 10|3|1.40|1.30|1.50", "part 3 of 10|3|1.70|1.60|1.80", "part 4 of 10|3|2.00|1.90|2.10", "part 5 of 10|3|2.30|2.20|2.40",
 			"part 6 of 10|3|2.60|2.50|2.70", "part 7 of 10|3|2.90|2.80|3.00", "part 8 of 10|3|3.20|3.10|3.30", "part 9 of 10|3|3.50|3.40|3.60", "part 10 of 10|3|3.80|3.70|3.90",
-		}, "All hold 2.45 CNY in the mean.", []string{
+		}, "The mean of all is 2.45 CNY.", []string{
 			">dashed: the mean of all, 2.45<", ">mean amount of a packet in CNY, by tenth of the claims<", ">4<", "part 1 of 10: 1.10 CNY in the mean", "part 10 of 10: 3.80 CNY in the mean",
 		}},
 		"few, and a mean that is no whole fen": {[]int64{3, 4}, []string{"part 1 of 2|1|0.03|0.03|0.03", "part 2 of 2|1|0.04|0.04|0.04"},
-			"2 packets in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold 0.04 CNY", []string{">0.01<", ">0.04<"}},
+			"2 packets in the order in which they were claimed, in ten parts, and the mean amount of a packet of each part. The mean of all is 0.04 CNY", []string{">0.01<", ">0.04<"}},
 		"one": {[]int64{12_345_678}, []string{"part 1 of 1|1|123456.78|123456.78|123456.78"}, "1 packet in", []string{">50k<", ">150k<", "part 1 of 1: 123456.78 CNY in the mean"}},
 	} {
 		s, ok := packetsWorth(c.amounts...).packetFairness()
@@ -62,8 +62,8 @@ func TestFairnessOfPackets(t *testing.T) {
 		if got := texts(f.Table); !slices.Equal(got, c.rows) {
 			t.Errorf("%s: the table has\n%q, want\n%q", name, got, c.rows)
 		}
-		if !strings.Contains(f.Says, c.says) {
-			t.Errorf("%s: it says %s", name, f.Says)
+		if !strings.Contains(f.Caption, c.says) {
+			t.Errorf("%s: it says %s", name, f.Caption)
 		}
 		for _, want := range c.chart {
 			if !strings.Contains(string(f.SVG), want) {

@@ -29,16 +29,16 @@ func (p *Page) users() (s section, ok bool) {
 		return s, false
 	}
 	s = section{ID: "users", Title: "Who has the units"}
-	s.Says = []string{fmt.Sprintf("%s units, and at most %s each may have.", spec.Subject(with, "user", "has", "have"), spec.Count(l.Settings.GetPerUserLimit(), "unit"))}
+	s.Paragraphs = []string{fmt.Sprintf("%s units, and at most %s each may have.", spec.Subject(with, "user", "has", "have"), spec.Count(l.Settings.GetPerUserLimit(), "unit"))}
 	if l.spread[0] > 0 {
-		s.Says[0] += fmt.Sprintf(" %s claims and no units, or none any more.", spec.Subject(l.spread[0], "user", "has", "have"))
+		s.Paragraphs[0] += fmt.Sprintf(" %s claims and no units, or none any more.", spec.Subject(l.spread[0], "user", "has", "have"))
 	}
 	many := slices.Sorted(maps.Keys(l.spread))
 	if many[0] == 0 {
 		many = many[1:]
 	}
 	if len(many) == 1 {
-		s.Says = append(s.Says, fmt.Sprintf("Each of them has %s.", spec.Count(many[0], "unit")))
+		s.Paragraphs = append(s.Paragraphs, fmt.Sprintf("Each of them has %s.", spec.Count(many[0], "unit")))
 		return s, true
 	}
 	const most = 40 // number of bars
@@ -59,7 +59,7 @@ func (p *Page) users() (s section, ok bool) {
 		}
 	}
 	s.Figures = []figure{barChart{
-		title: "Users by their units", says: "Users by how many units they have.", what: "users, by units",
+		title: "Users by their units", caption: "Users by the number of their units.", what: "users, by units",
 		rows: "units", names: names, all: []series{one},
 	}.figure()}
 	s.Table = newTable("Users with the most units", "users with the most units", ">units")
@@ -102,11 +102,11 @@ func (p *Page) shards() section {
 		t.row(name, sum.sold, sum.held, sum.available, sum.claims, first, last)
 	}
 	all = slices.DeleteFunc(all, func(s series) bool { return slices.Max(s.values) == 0 })
-	says := fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out gets units from others.", spec.Count(p.Audit.Stock, "unit"))
+	caption := fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out gets units from others.", spec.Count(p.Audit.Stock, "unit"))
 	if each > 1 {
-		says += fmt.Sprintf(" A bar is %d shards.", each)
+		caption += fmt.Sprintf(" A bar is %d shards.", each)
 	}
-	f := barChart{title: "Shards", says: says, what: "units, by shard", names: names, all: all}.figure()
+	f := barChart{title: "Shards", caption: caption, what: "units, by shard", names: names, all: all}.figure()
 	f.Table = t
 	s := section{ID: "shards", Title: "Shards", Figures: []figure{f}}
 	if n := p.Audit.InFlight; n > 0 {

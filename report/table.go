@@ -10,19 +10,19 @@ import (
 
 // section is a part of the page under one heading.
 type section struct {
-	ID, Title string
-	Says      []string // paragraphs
-	Table     *table
-	Figures   []figure
-	Notes     []string // paragraphs at the end
+	ID, Title  string
+	Paragraphs []string
+	Table      *table
+	Figures    []figure
+	Notes      []string // paragraphs at the end
 }
 
 // figure is a chart with its numbers.
 type figure struct {
-	Says   string
-	Legend []series
-	SVG    template.HTML
-	Table  *table
+	Caption string
+	Legend  []series
+	SVG     template.HTML
+	Table   *table
 }
 
 // table is a table. The names of columns of numbers begin with >.

@@ -23,14 +23,14 @@ func (p *Page) units() (s section, ok bool) {
 	l := p.Ledger
 	s = section{ID: "units", Title: "Units and claims over time"}
 	if len(l.claims) == 0 {
-		s.Says = []string{"The ledger has no claim."}
+		s.Paragraphs = []string{"The ledger has no claim."}
 		return s, true
 	}
 	first := "claim"
 	if l.IsDraw() {
 		first = "entry"
 	}
-	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first %s, at %s.", first, clock(l.Begin()))}
+	s.Paragraphs = []string{fmt.Sprintf("By the ledger. Times count from the first %s, at %s.", first, clock(l.Begin()))}
 	if len(l.changes) > 0 {
 		for _, w := range windows(timesOf(l.changes, func(c change) time.Duration { return l.since(c.us) })) {
 			s.Figures = append(s.Figures, l.unitsFigure(w, p.Audit.Stock))
@@ -66,13 +66,13 @@ func (l *Ledger) unitsFigure(w window, stock int64) figure {
 		by = append(by, "by "+lasting(w.from(bin+1)))
 	}
 	return barChart{
-		title: "Units over time", says: l.soldSays(stock) + w.says, what: "units", limit: level{float64(stock), "stock: " + spec.Grouped(stock)},
+		title: "Units over time", caption: l.soldCaption(stock) + w.label, what: "units", limit: level{float64(stock), "stock: " + spec.Grouped(stock)},
 		over: &w.bins, rows: "time", names: by, all: all,
 	}.figure()
 }
 
-// soldSays describes how quickly units were sold.
-func (l *Ledger) soldSays(stock int64) string {
+// soldCaption describes how quickly units were sold.
+func (l *Ledger) soldCaption(stock int64) string {
 	sold, peak := int64(0), int64(0)
 	for _, c := range l.changes {
 		sold += int64(c.sold)
@@ -115,10 +115,10 @@ func (l *Ledger) claimsFigure(w window) figure {
 	for bin := range w.n {
 		most = max(most, sum(all, bin))
 	}
-	says := fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
-		spec.Grouped(int64(most)), lasting(w.width), w.says)
+	caption := fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
+		spec.Grouped(int64(most)), lasting(w.width), w.label)
 	if len(all) > 1 {
-		says += " The colours are their results."
+		caption += " The colours are their results."
 	}
-	return overTime("Claims over time", says, w.bins, all, noun)
+	return overTime("Claims over time", caption, w.bins, all, noun)
 }

@@ -89,8 +89,8 @@ func estimateUnits(e cost.Estimator, target *cost.AstNode, _ []cost.AstNode) *co
 	return cost.NewCallEstimate(size.AsCost().Add(cost.FixedCostEstimate(1)), nil)
 }
 
-// sizes provides the maximum sizes of values to CEL. It answers only for variables of rules, which
-// CEL cannot know; CEL derives the sizes of results.
+// sizes provides the maximum sizes of values to CEL. It answers only for variables of rules, whose
+// sizes CEL cannot derive; CEL derives the sizes of results.
 type sizes struct{}
 
 // EstimateSize implements cost.Estimator.
@@ -120,7 +120,7 @@ func sizeOf(t *types.Type) *cost.SizeEstimate {
 	return &size
 }
 
-// EstimateCallCost implements cost.Estimator. CEL knows its own functions; only the size of
+// EstimateCallCost implements cost.Estimator. CEL estimates its own functions; only the size of
 // conversions to string is bounded here.
 func (sizes) EstimateCallCost(function, overload string, _ *cost.AstNode, _ []cost.AstNode) *cost.CallEstimate {
 	if function != "string" || overload == "string_to_string" || overload == "bytes_to_string" {

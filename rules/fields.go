@@ -178,7 +178,7 @@ func (p *provider) FindStructFieldNames(structType string) ([]string, bool) {
 	return names, ok
 }
 
-// EnumValue implements types.Provider. A registry knows the enums of protobuf.
+// EnumValue implements types.Provider. A registry has the enums of protobuf.
 func (p *provider) EnumValue(name string) ref.Val { return types.NewErr("unknown enum name %q", name) }
 
 // FindIdent implements types.Provider. There are no identifiers besides names.

@@ -186,7 +186,7 @@ func (r *fileReader) refuse(line, column int, remedy, message string, args ...an
 // user adds the user of a line, whose values are in r.values.
 func (r *fileReader) user(line, column int, id string) error {
 	if id == "" {
-		return r.refuse(line, column, "Give each user an id.", "a user has no id")
+		return r.refuse(line, column, "Add an id to each user.", "a user has no id")
 	}
 	if err := api.CheckUser(id); err != nil {
 		return r.refuse(line, column, "Correct it.", "the user id %s: %s", quoted(id), strings.TrimPrefix(err.Error(), "user: "))

@@ -116,7 +116,7 @@ users.csv:3:5: level: "x" is no int; write digits such as 42, from -922337203685
 users.csv:4:1: the user "ada" is in the file twice
   Keep one of the lines.
 users.csv:5:1: a user has no id
-  Give each user an id.
+  Add an id to each user.
 `},
 		{"users.csv", "", `
 users.csv:1:1: the file is empty
@@ -162,7 +162,7 @@ users.ndjson:6:14: it is no JSON: something follows the first value
 users.ndjson:7:1: this is no JSON object
   Write one object a line, such as {"id": "ada"}.
 users.ndjson:8:1: a user has no id
-  Give each user an id.
+  Add an id to each user.
 `},
 		{"users.ndjson", "", `
 users.ndjson:1:1: the file is empty

@@ -131,7 +131,7 @@ var functions = []string{
 
 // noField returns the problem of an unknown field of an object.
 func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
-	owner, structType := "this", purchaseType // rules give purchases names of their own
+	owner, structType := "this", purchaseType // rules name purchases themselves
 	if at != nil && at.Kind() == ast.SelectKind && at.AsSelect().Operand().Kind() == ast.IdentKind {
 		owner = at.AsSelect().Operand().AsIdent()
 	}

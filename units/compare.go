@@ -68,10 +68,10 @@ func (s *Source) Compare(ctx context.Context, have EachExisting) (*Change, error
 	slices.SortFunc(altered, func(a, b heldUnit) int { return cmp.Compare(a.line, b.line) })
 	for _, other := range altered {
 		if s.units.FromFile {
-			_ = problems.refuse(int(other.line), 1, "Write the line as it was; or give the unit another name, which makes it a new one.",
+			_ = problems.refuse(int(other.line), 1, "Write the line as it was; or rename the unit, which makes it a new one.",
 				"the unit of this line is in the sale already, with other attributes")
 		} else {
-			_ = problems.refuse(0, 0, "Declare the units by a file, as before; or give the unit another name.",
+			_ = problems.refuse(0, 0, "Declare the units by a file, as before; or rename the unit.",
 				"the unit %s is in the sale already, with attributes that a range does not have", other.unit.Name)
 		}
 	}

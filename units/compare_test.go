@@ -69,9 +69,9 @@ func TestCompare(t *testing.T) {
 // What is there with other attributes cannot be made another unit silently.
 func TestCompareRefusesAlteredUnits(t *testing.T) {
 	const want = `codes.csv:3:1: the unit of this line is in the sale already, with other attributes
-  Write the line as it was; or give the unit another name, which makes it a new one.
+  Write the line as it was; or rename the unit, which makes it a new one.
 codes.csv:5:1: the unit of this line is in the sale already, with other attributes
-  Write the line as it was; or give the unit another name, which makes it a new one.
+  Write the line as it was; or rename the unit, which makes it a new one.
 `
 	s := secretFile(t, 4, "code,pin\nb,2\na,1\nd,4\nc,3\n")
 	_, err := s.Compare(t.Context(), having(map[int64]Unit{1: {"a", []string{"9"}}, 2: {"b", []string{"2"}}, 3: {"c", nil}, 4: {"x", nil}}))
@@ -86,7 +86,7 @@ codes.csv:5:1: the unit of this line is in the sale already, with other attribut
 	s = mustSource(t, 2, spec.Units{Ranges: []string{"A1-A2"}})
 	_, err = s.Compare(t.Context(), having(map[int64]Unit{5: {"A2", []string{"x"}}}))
 	if got := printed(t, s, err); got != "sale.yaml:1: the unit A2 is in the sale already, with attributes that a range does not have\n"+
-		"  Declare the units by a file, as before; or give the unit another name.\n" {
+		"  Declare the units by a file, as before; or rename the unit.\n" {
 		t.Errorf("of a range: %s", got)
 	}
 }

@@ -140,7 +140,7 @@ func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 	switch {
 	case is:
 		return nil, &spec.Problem{File: k.path, Message: fmt.Sprintf("the key of the %s: everyone on this machine can read the file (mode %04o)", k.part, exposed.Mode.Perm()),
-			Remedy: fmt.Sprintf("Run chmod o-rwx %s; or, where it comes from a volume of Kubernetes, give the volume defaultMode: 0400.", k.path)}
+			Remedy: fmt.Sprintf("Run chmod o-rwx %s; or, where it comes from a volume of Kubernetes, set the volume's defaultMode: 0400.", k.path)}
 	case err != nil:
 		p := spec.Unreadable(k.path, err)
 		p.Message = fmt.Sprintf("the key of the %s: %s", k.part, p.Message)

@@ -233,7 +233,7 @@ func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
 		at = lines.column(at)
 		switch other, twice := first[column]; {
 		case strings.TrimSpace(column) == "":
-			_ = p.problems.refuse(1, at, "Give each column a name.", "column %d has no name", i+1)
+			_ = p.problems.refuse(1, at, "Name each column.", "column %d has no name", i+1)
 		case len(column) > maxField:
 			_ = p.problems.refuse(1, at, "Shorten it.", "the name of column %d has more than %d bytes", i+1, maxField)
 		case twice:

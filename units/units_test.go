@@ -100,7 +100,7 @@ codes.csv:1:1: there is no column named code
 `, 2},
 		"columns": {"code", "code,,pin,pin," + long + "\n", `
 codes.csv:1:6: column 2 has no name
-  Give each column a name.
+  Name each column.
 codes.csv:1:11: columns 3 and 4 have the same name
   Rename one of them.
 codes.csv:1:15: the name of column 5 has more than 4096 bytes
@@ -200,7 +200,7 @@ codes.csv:4:1: a quote is not closed
 `, 3},
 		"wide characters in the header": {"", "ä,ö,\nx,1,\n", `
 codes.csv:1:5: column 3 has no name
-  Give each column a name.
+  Name each column.
 `, 1},
 		"UTF-16, the other way round": {"", "\xfe\xff\x00c\x00o", `
 codes.csv:1:1: the file is UTF-16

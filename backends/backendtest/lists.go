@@ -116,13 +116,13 @@ func (t listsTest) stop(l lists.List, fill uint64) (run string) {
 	return run
 }
 
-// fill makes a list of units that gives under a fill, from now on and for ever.
+// fill makes a list of units that grants under a fill, from now on and for ever.
 func (t listsTest) fill(l lists.List, fill uint64, units ...ledger.Range) {
 	t.Helper()
 	t.fillUntil(l, fill, 0, 0, lists.Part{Add: units})
 }
 
-// fillUntil makes a list of one part that gives from one time until another, in microseconds since 1970.
+// fillUntil makes a list of one part that grants from one time until another, in microseconds since 1970.
 func (t listsTest) fillUntil(l lists.List, fill uint64, opens, closes int64, p lists.Part) {
 	t.Helper()
 	p.First = true
@@ -145,7 +145,7 @@ func batch(l lists.List, fill uint64, users ...string) lists.Batch {
 	return b
 }
 
-// grab requests units for users of one list, which must give.
+// grab requests units for users of one list, which must be on.
 func (t listsTest) grab(n lists.Node, l lists.List, fill uint64, users ...string) lists.Given {
 	t.Helper()
 	given, err := n.Grab(t.Context(), []lists.Batch{batch(l, fill, users...)})

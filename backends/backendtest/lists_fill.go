@@ -77,8 +77,8 @@ func firstPartDeletes(t listsTest) {
 	t.wantGiven(t.a, shard, 2, []string{"two"}, 30)
 }
 
-// wantWhole checks whether the users of the list are those of whom it was turned on
-// with, and those that it gave to since.
+// wantWhole checks whether the users of the list are those with which it was turned on,
+// and those with a grant since.
 func (t listsTest) wantWhole(when string, whole bool) {
 	t.Helper()
 	if s := t.state(shard); s.Whole != whole {

@@ -99,7 +99,7 @@ func severalLists(t listsTest) {
 	}
 	again := []lists.Unit{{Number: 10, Before: true, Key: "key of one", At: someTime}, {}}
 	if !slices.Equal(given[5].Units, again) {
-		t.Errorf("a second batch of the same list in the call gives %+v; want %+v", given[5].Units, again)
+		t.Errorf("a second batch of the same list in the call gets %+v; want %+v", given[5].Units, again)
 	}
 	if given, err := t.a.Grab(t.Context(), nil); err != nil || len(given) != 0 {
 		t.Errorf("no batches are given %+v, %v", given, err)
@@ -120,7 +120,7 @@ func underItsFill(t listsTest) {
 	t.wantGiven(t.b, shard, 2, []string{"one"}, 1)
 }
 
-// opensAndCloses checks that a list gives only within its hours, and reports earlier grants at any
+// opensAndCloses checks that a list grants only within its hours, and reports earlier grants at any
 // time.
 func opensAndCloses(t listsTest) {
 	t.fill(shard, 1, ledger.Range{First: 1, Count: 9})
@@ -182,7 +182,7 @@ func badBatches(t listsTest) {
 	t.wantState(shard, lists.State{Exists: true, On: true, Fill: 1, Token: 1, Units: 9})
 }
 
-// anyName gives units to users whose names and keys mean something to scripts,
+// anyName grants units to users whose names and keys mean something to scripts,
 // streams or formats.
 func anyName(t listsTest) {
 	strange := []string{"f", "fill", "", " ", "two words", "0", "-1", "1 2 3", "a\x00b", "\xff\xfe", "käse", `"'\`, "*", "$",

@@ -47,7 +47,7 @@ func (t listsTest) wantRebuilt(fill uint64) {
 		Add: ledger.Units{{First: 2, Count: 8}}, Taken: []ledger.Grab{{User: "one", Key: "key of one", Unit: 1, GrantedUs: 5}}}))
 	t.must("start", t.a.Start(t.Context(), shard, fill, run, lists.Start{Units: 8, Users: 1, Drained: drained}))
 	if got, want := t.grab(t.b, shard, fill, "one", "two").Units, []lists.Unit{{Number: 1, Before: true, Key: "key of one", At: 5}, {Number: 2}}; !slices.Equal(got, want) {
-		t.Fatalf("rebuilt, the list gives %+v; want %+v", got, want)
+		t.Fatalf("rebuilt, the list grants %+v; want %+v", got, want)
 	}
 	t.wantState(shard, lists.State{Exists: true, On: true, Fill: fill, Token: fill, Units: 7, Users: 2, Entries: 1})
 }

@@ -114,7 +114,7 @@ func (w *watching) wantNamed(t nodeTest, want ...string) {
 	}
 }
 
-// take makes a token the holder of the key, and give frees it.
+// take makes a token the holder of the key, and release frees it.
 func (t nodeTest) take(token string) {
 	t.Helper()
 	wait.UntilNil(t.T, "a key that the node keeps for nobody", func() error {
@@ -127,7 +127,7 @@ func (t nodeTest) take(token string) {
 	t.wantVote(t.a, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: token}, true)
 }
 
-func (t nodeTest) give(token string) {
+func (t nodeTest) release(token string) {
 	t.Helper()
 	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{{Key: "key", Token: token}}); err != nil || n != 1 {
 		t.Fatalf("release: %d, %v; want 1", n, err)
@@ -160,15 +160,15 @@ func watchNames(t nodeTest) {
 		t.Errorf("list finds %+v, %v; want the lease, and not those who wait", found, err)
 	}
 	for i := range order {
-		t.give("one")
+		t.release("one")
 		w.wantNamed(t, order[:i+1]...)
 		other.wantNamed(t, order[:i+1]...)
 		t.take("one") // who was named does not come
 	}
-	t.give("one") // nobody is left to be named
+	t.release("one") // nobody is left to be named
 	t.take("one")
 	t.await("last", 0)
-	t.give("one")
+	t.release("one")
 	w.wantNamed(t, append(order, "last")...)
 	if got := elsewhere.names(); len(got) > 0 {
 		t.Errorf("a watcher of another key was notified of %q", got)
@@ -177,19 +177,19 @@ func watchNames(t nodeTest) {
 
 func waitersLeave(t nodeTest) {
 	t.mustMark(sale)
-	w := t.watch(t.a, "key", "gives up", "is named", "is granted it", "last")
+	w := t.watch(t.a, "key", "stops waiting", "is named", "is granted it", "last")
 	if w == nil {
 		return
 	}
 	t.take("one")
-	t.await("gives up", 3*time.Second)
+	t.await("stops waiting", 3*time.Second)
 	t.await("is named", 2*time.Second)
 	t.await("is granted it", time.Second)
-	leave := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: "gives up"}
+	leave := quorum.LeaseRequest{Key: "key", Token: "of-one-who-waits", Waiter: "stops waiting"}
 	if n, err := t.b.Release(t.Context(), []quorum.LeaseRequest{leave}); err != nil || n != 0 {
 		t.Errorf("release by one who waits: %d, %v; want 0", n, err)
 	}
-	t.give("one") // "is named" leaves the list
+	t.release("one") // "is named" leaves the list
 	w.wantNamed(t, "is named")
 	granted := quorum.LeaseRequest{Key: "key", Token: "two", Waiter: "is granted it", Waited: time.Second}
 	wait.UntilNil(t.T, "the key", func() error {
@@ -198,10 +198,10 @@ func waitersLeave(t nodeTest) {
 		}
 		return nil
 	})
-	t.give("two") // nobody is on the list
+	t.release("two") // nobody is on the list
 	t.take("one")
 	t.await("last", 0)
-	t.give("one")
+	t.release("one")
 	w.wantNamed(t, "is named", "last")
 }
 
@@ -300,13 +300,13 @@ func waitsUnlisted(t nodeTest) {
 	t.take("one")
 	t.await("polls", -1)
 	t.await("polls", -time.Hour)
-	t.give("one")
+	t.release("one")
 	t.wantVote(t.b, quorum.MaxTTL, quorum.LeaseRequest{Key: "key", Token: "two"}, true)
 	if w == nil {
 		return
 	}
 	t.await("listed", 0)
-	t.give("two")
+	t.release("two")
 	w.wantNamed(t, "listed")
 }
 
@@ -314,7 +314,7 @@ func waitsUnlisted(t nodeTest) {
 func reportsNoWaiters(t nodeTest) {
 	t.mustMark(sale)
 	t.take("one")
-	wantNoWaiters := func(request quorum.LeaseRequest, want bool) (knows bool) {
+	wantNoWaiters := func(request quorum.LeaseRequest, want bool) (reports bool) {
 		t.Helper()
 		request.Key, request.Token = "key", "one"
 		got := t.vote(t.a, quorum.MaxTTL, request)

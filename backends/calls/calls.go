@@ -26,7 +26,7 @@ type Call struct {
 	// that the call is for, and no state of the machine. It may be called late, several times
 	// or not at all; a call with List is sent at most once.
 	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
-	// Took gives the machine the reply, or the error if there is none. It must be called once.
+	// Took passes the machine the reply, or the error if there is none. It must be called once.
 	Took func(now clock.Now, reply any, err error)
 }
 

@@ -1,6 +1,6 @@
 // Package clock provides the time for step machines. A machine does not read a clock; its
-// caller passes a Now with each event. So a simulation can choose the time, and give each
-// process its own.
+// caller passes a Now with each event. So a simulation can choose the time, and set one for each
+// process.
 package clock
 
 import "time"

@@ -86,7 +86,7 @@ func (d *database) open(create bool) (*session, error) {
 	conn.SetBusyTimeout(lockWait)
 	file, err := os.Stat(d.path)
 	if err == nil && absent {
-		// The file contains users and request keys. SQLite gives its other files the same mode.
+		// The file contains users and request keys. SQLite creates its other files with the same mode.
 		err = os.Chmod(d.path, file.Mode().Perm()&^0o007)
 	}
 	if err == nil {
@@ -150,7 +150,7 @@ func (d *database) identify(conn *sqlite.Conn) (empty bool, err error) {
 	case id != d.appID:
 		return false, ErrForeign
 	case version != d.version:
-		return false, fmt.Errorf("%w: its format is %d, this one knows %d", ErrVersion, version, d.version)
+		return false, fmt.Errorf("%w: its format is %d, this one reads %d", ErrVersion, version, d.version)
 	}
 	return false, nil
 }

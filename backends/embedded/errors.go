@@ -13,8 +13,8 @@ import (
 // The faults of a file. The errors that wrap them name the path.
 var (
 	ErrFull       = errors.New("the disk is full; free some space and try again, what was acknowledged is safe")
-	ErrReadOnly   = permissionError("it cannot be written; run the command as the user who serves the sale, or give this user write access to the folder and its files; check that the disk is not mounted read-only")
-	ErrUnreadable = permissionError("it cannot be read; give this user read access to the folder and its files")
+	ErrReadOnly   = permissionError("it cannot be written; run the command as the user who serves the sale, or grant this user write access to the folder and its files; check that the disk is not mounted read-only")
+	ErrUnreadable = permissionError("it cannot be read; grant this user read access to the folder and its files")
 	ErrDamaged    = errors.New("the file is damaged; restore a copy of the whole folder, or move it away and start a new run of the sale")
 	ErrForeign    = errors.New("the file is not a store of salectl; name another folder under embedded.dir")
 	ErrVersion    = errors.New("the file was written by another version of salectl; use that version")

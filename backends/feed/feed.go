@@ -53,7 +53,7 @@ type Batch struct {
 // ErrGone reports that the logs are deleted and no longer contain the rest of the feed.
 var ErrGone = errors.New("the rest of the feed is deleted")
 
-// Intervals of polling the heads of the logs: soon after a batch, idle without news.
+// Intervals of polling the heads of the logs: soon after a batch, idle without changes.
 const (
 	soon = 25 * time.Millisecond
 	idle = 100 * time.Millisecond

@@ -39,7 +39,7 @@ func settles(t *testing.T, logs ledger.Logs, shard int, say func(s *ledger.State
 	if err != nil {
 		t.Fatal(err)
 	}
-	saletest.Settle(t, logs, w, e)
+	saletest.Append(t, logs, w, e)
 }
 
 func logOf(shard int) string { return spec.ShardLog(saletest.UID, shard, 2) }

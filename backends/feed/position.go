@@ -76,7 +76,7 @@ func ParsePosition(text string) (Position, error) {
 	case err != nil || sum < 1+uidLen || crc32.ChecksumIEEE(b[:sum]) != binary.BigEndian.Uint32(b[sum:]):
 		return Position{}, fmt.Errorf("%w: it was cut or altered: %.80q", ErrBadPosition, text)
 	case b[0] != positionVersion:
-		return Position{}, fmt.Errorf("%w: it is of version %d, and this program knows version %d", ErrBadPosition, b[0], positionVersion)
+		return Position{}, fmt.Errorf("%w: it is of version %d, and this program reads version %d", ErrBadPosition, b[0], positionVersion)
 	}
 	places, r := []Place(nil), bytes.NewReader(b[1+uidLen:sum])
 	shards, err := binary.ReadUvarint(r)

@@ -17,7 +17,7 @@ import (
 // deadline at all.
 //
 // HBase and ZooKeeper both prefix their answers with a length of four bytes, so counting frames
-// gives the number of pending answers. That takes one Write per request: see wholeDelete.
+// yields the number of pending answers. That takes one Write per request: see wholeDelete.
 type conn struct {
 	net.Conn
 	patience time.Duration

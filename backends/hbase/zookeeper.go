@@ -16,7 +16,7 @@ import (
 // zookeeperPatience is the timeout of one host's answer, and the length of a session.
 const zookeeperPatience = 2 * time.Second
 
-// zookeeper finds the two servers that ZooKeeper knows: the one with hbase:meta, and the
+// zookeeper finds the two servers registered in ZooKeeper: the one with hbase:meta, and the
 // master. It connects for each lookup, since lookups are rare.
 type zookeeper struct {
 	hosts   []string

@@ -354,7 +354,7 @@ var damages = map[string]struct {
 			h.Sold++
 			w.Logs.Logs[w.Shards[1].Log()].Head = h.Encode()
 		},
-		[]string{"shard 1: the head says"}, audit.Report{},
+		[]string{"shard 1: the head has"}, audit.Report{},
 	},
 	"the sale's head": {
 		func(w *ledger.World) {
@@ -362,7 +362,7 @@ var damages = map[string]struct {
 			h.Phase = ledger.PhaseClosed
 			w.Logs.Logs[w.Sale.Log()].Head = h.Encode()
 		},
-		[]string{"the sale's log: the head says"}, audit.Report{},
+		[]string{"the sale's log: the head has"}, audit.Report{},
 	},
 	"another end than sealed": {
 		func(w *ledger.World) {

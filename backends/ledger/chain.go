@@ -160,7 +160,7 @@ var opField = (*pb.Op)(nil).ProtoReflect().Descriptor().Oneofs().ByName("op")
 
 // OpNames returns the kinds of ops in a commit by their names in ledger.proto, such as
 // "claim" or "generation": each once, in the order of their first ops. A kind that
-// this program does not know is "other".
+// unknown to this program is "other".
 func OpNames(c *pb.Commit) (names []string) {
 	var last reflect.Type
 	for i, op := range c.GetOps() {
@@ -188,7 +188,7 @@ type Tail struct{ chain }
 func NewTail(log string) *Tail { return &Tail{newChain(log)} }
 
 // SkipTo moves to slot next, after the entry of slot next-1. It does not check the entry against
-// the one before, so the caller must know its hash, which Root returns from then on.
+// the one before, so the caller must have its hash, which Root returns from then on.
 func (t *Tail) SkipTo(next uint64, entry []byte) error {
 	t.next, t.hash = next-1, sum(entry)
 	commit, err := decodeCommit(entry)

@@ -36,15 +36,15 @@ func (w Demand) quantity(n int64) int64 {
 }
 
 // fits reports whether a request with this demand may have been answered by a claim with
-// units. asked is the quantity of that claim if it got fewer units, else 0. The log does not
+// units. requested is the quantity of that claim if it got fewer units, else 0. The log does not
 // record the choice: named units must be those of the claim, adjacent ones must have
 // consecutive numbers. Their row may have changed since, when a unit of it was removed. A
 // demand for any units accepts chosen ones.
-func (w Demand) fits(units []int64, asked uint32) bool {
+func (w Demand) fits(units []int64, requested uint32) bool {
 	switch {
 	case !w.chooses():
 		return true
-	case asked != 0:
+	case requested != 0:
 		return false
 	case w.Units != nil:
 		return slices.Equal(units, w.Units)

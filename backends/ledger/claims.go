@@ -118,7 +118,7 @@ func (c Claim) ID(shard int) string {
 	return fmt.Sprintf("%d-%d-%d", shard, c.Slot, c.Index)
 }
 
-// GrabID returns the name of the claim by which a node gave a unit.
+// GrabID returns the name of the claim by which a node granted a unit.
 func GrabID(shard int, unit int64) string { return fmt.Sprintf("%d-u%d", shard, unit) }
 
 func newClaims() claims {
@@ -319,7 +319,7 @@ func (c *claims) ClaimAt(slot uint64, index int) (Claim, bool) {
 	return c.at(i), true
 }
 
-// ClaimOfGrab returns the claim of a unit that a node gave from a list. It scans all such claims, a
+// ClaimOfGrab returns the claim of a unit that a node granted from a list. It scans all such claims, a
 // million in a few milliseconds: they have no index.
 func (c *claims) ClaimOfGrab(unit int64) (Claim, bool) {
 	for i := range uint32(len(c.granted)) {

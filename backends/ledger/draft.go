@@ -224,7 +224,7 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
-// Grab is one unit that a node gave to a user from a shard's list.
+// Grab is one unit that a node granted to a user from a shard's list.
 type Grab struct {
 	User, Key string
 	Unit      int64

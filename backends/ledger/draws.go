@@ -12,7 +12,7 @@ import (
 // A sale may be a draw. While it is open, each claim is an entry without units. After the
 // close each shard's log records its entries (Entries). The sale's log then records those of
 // all shards (EntriesClosed), the values that determine the order (Drawn), and the first
-// ranks of that order (Ranked). From then on the owners of the shards give the ranked
+// ranks of that order (Ranked). From then on the owners of the shards award the ranked
 // entries their units (AWARD).
 //
 // No process decides whether a rank may be awarded yet: see MayBeAwarded.
@@ -139,7 +139,7 @@ func (d *Draft) Entries() {
 	d.size = MaxEntry
 }
 
-// Award gives an entry the lowest available unit, held by the settings in force or sold at
+// Award assigns an entry the lowest available unit, held by the settings in force or sold at
 // once. SettleShort: no unit is available. The draft's writer must be the owner.
 func (d *Draft) Award(c Claim) Settlement {
 	if d.after.Available == 0 {

@@ -132,8 +132,8 @@ type Transfer struct {
 	Units Units
 }
 
-// knows reports whether the transfers include all that a peer has seen of them.
-func (t transfers) knows(other int, seen peer) bool {
+// covers reports whether the transfers include all that a peer has seen of them.
+func (t transfers) covers(other int, seen peer) bool {
 	return seen.inK <= t[other].outK && seen.ackK <= t[other].inK
 }
 

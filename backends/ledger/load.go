@@ -176,11 +176,11 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 		for i, s := range shards {
 			for _, other := range slices.Sorted(maps.Keys(s.transfers)) {
 				p := s.transfers[other]
-				if other >= len(shards) || shards[other].knows(i, p) {
+				if other >= len(shards) || shards[other].covers(i, p) {
 					continue
 				}
 				behind, before := shards[other], shards[other].next
-				enough := func() bool { return behind.knows(i, p) }
+				enough := func() bool { return behind.covers(i, p) }
 				if err := LoadUntil(ctx, logs, behind.log, behind, enough); err != nil {
 					return err
 				}

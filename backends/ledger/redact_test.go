@@ -50,8 +50,8 @@ func TestExportRedacted(t *testing.T) {
 		t.Errorf("the header is %s, that of the whole export %s", lines[0], whole[0])
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{`"units":[3]`, `"units":[4]`, `line 3: claim 0-2-1 has units [4], its commits say [3]`},
-		{`,"redacted":true`, ``, `line 5: slot 0 of shard 0 is redacted: true; the header says: false`},
+		{`"units":[3]`, `"units":[4]`, `line 3: claim 0-2-1 has units [4], its commits have [3]`},
+		{`,"redacted":true`, ``, `line 5: slot 0 of shard 0 is redacted: true; by the header: false`},
 		{`"hash":"`, `"hash":"zz`, `line 5: it cannot be read: `},
 		{lines[6], ``, `line 7: slot 3 of shard 0 follows slot 1 in line 6`},
 		{`"keyDigest":"`, `"keyDigest":"0`, `line 2: it cannot be read: `},

@@ -35,7 +35,7 @@ func (d *Draft) Cancel(c Claim, who, reason string) Settlement {
 // Expire ends a hold whose release is not after the commit's time.
 func (d *Draft) Expire(c Claim) Settlement { return d.settle(c, &pb.Settle{How: pb.Settle_EXPIRE}) }
 
-// Extend gives a hold the later deadline that the settings grant, once, before its
+// Extend sets for a hold the later deadline that the settings grant, once, before its
 // release.
 func (d *Draft) Extend(c Claim) Settlement {
 	_, now, _ := d.changes.current(c)

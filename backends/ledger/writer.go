@@ -118,7 +118,7 @@ const (
 	readPage   = 1 << 20 // bytes
 )
 
-// NewWriter returns the writer of a log that folds into fold. It knows nothing of the
+// NewWriter returns the writer of a log that folds into fold. It has read nothing of the
 // log yet: begin with CatchUp.
 func NewWriter(log string, fold Folder) *Writer {
 	return &Writer{log: log, fold: fold, page: readAtOnce}

@@ -7,7 +7,7 @@ import (
 	"salectl/backends/ledger"
 )
 
-// streamProgress is what a machine knows of the stream, and what of that the log has.
+// streamProgress is the part of the stream that a machine has read, and the part of that in the log.
 type streamProgress struct {
 	poll    time.Duration            // monotonic: time of the next read without a reason
 	after   string                   // position of the last entry in order: it is in grabs or in the log
@@ -100,5 +100,5 @@ func (m *Machine) nextDrain(now clock.Now) time.Duration {
 	return 0
 }
 
-// logged reports whether the log has all entries of the stream that the machine knows.
+// logged reports whether the log has all entries of the stream that the machine has read.
 func (p *streamProgress) logged() bool { return len(p.grabs) == 0 && len(p.early) == 0 }

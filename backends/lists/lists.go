@@ -1,17 +1,17 @@
 // Package lists is the Redis engine. The available units of a shard are in a list on a node, a script on the
-// node gives them to users, and Machine appends the grabs to the shard's log.
+// node grants them to users, and Machine appends the grabs to the shard's log.
 //
 // A shard's list is a copy: the log decides who has which unit, and the node is faster. All data of a shard
 // on a node belongs to one fill, which the log counts (ledger's Rebuild), and to one run of the server. A
 // node that restarts, is emptied, is replaced or fails over to a replica has another run id, or no marker of
-// the fill. It gives nothing until the list is rebuilt from the log.
+// the fill. It grants nothing until the list is rebuilt from the log.
 //
 // The grabs that the log may lack are in the shard's stream. Machine drains the grabs and rebuilds the list.
 // The executor and the planner both run it.
 //
 // The design follows 利用redis + lua解决抢红包高并发的问题 (a post of 2016): packets made ahead, a list of those
 // unclaimed, a map of users who have one, one script, and a writer that moves the claims into the database.
-// Fill, marker and token are new here: each removes a way to lose a packet or to give it twice.
+// Fill, marker and token are new here: each removes a way to lose a packet or to grant it twice.
 package lists
 
 import (
@@ -41,18 +41,18 @@ type Node interface {
 	// RunID returns the id that the server has drawn at its start.
 	RunID(ctx context.Context) (string, error)
 
-	// Grab gives the first unit of the list to each user of each batch who has none. It records the units
-	// given now in an entry of the list's stream for each batch.
+	// Grab grants the first unit of the list to each user of each batch who has none. It records the units
+	// granted now in an entry of the list's stream for each batch.
 	Grab(ctx context.Context, batches []Batch) ([]Given, error)
 
-	// Stop takes the token of a fill and turns the list off. The list gives nothing from then on, and calls
+	// Stop takes the token of a fill and turns the list off. The list grants nothing from then on, and calls
 	// under an earlier token are refused. ErrOtherRun: the server is of another run. ErrToken: the same or a
 	// later token was taken.
 	Stop(ctx context.Context, l List, fill uint64, runID string) error
 
 	// Read returns the entries of the stream behind the position after ("": from the first), the oldest
 	// first, with about max grabs in all; none: there are no more. With a fill, it first deletes the entries
-	// up to and including the position drained ("": none); ErrFill: the list does not give under that fill.
+	// up to and including the position drained ("": none); ErrFill: the list is not on under that fill.
 	// With fill 0 it only reads, in every state of the list.
 	Read(ctx context.Context, l List, fill uint64, after, drained string, max int) ([]Entry, error)
 
@@ -61,16 +61,16 @@ type Node interface {
 	// part; the caller begins with a First part.
 	Put(ctx context.Context, l List, fill uint64, runID string, p Part) error
 
-	// Start turns the list on, under the token and the run id. The list gives between OpensAt and ClosesAt, by
+	// Start turns the list on, under the token and the run id. The list grants between OpensAt and ClosesAt, by
 	// the time of each batch. Start deletes the entries of the stream up to and including the position Drained
 	// ("": none). It returns ErrToken, ErrOtherRun and ErrLength as Put does.
 	Start(ctx context.Context, l List, fill uint64, runID string, s Start) error
 
-	// Take removes up to n units from the end of a list that gives under the fill. They are in the log alone
-	// from then on. ErrFill: the list does not give under it.
+	// Take removes up to n units from the end of a list that is on under the fill. They are in the log alone
+	// from then on. ErrFill: the list is not.
 	Take(ctx context.Context, l List, fill uint64, n int) (ledger.Units, error)
 
-	// Add appends units to the end of a list that gives under the fill. ErrFill: the list does not.
+	// Add appends units to the end of a list that is on under the fill. ErrFill: the list is not.
 	Add(ctx context.Context, l List, fill uint64, units ledger.Units) error
 
 	// Inspect returns the state of a list, and changes nothing.
@@ -104,9 +104,9 @@ type Batch struct {
 
 // Given is the result of a Batch.
 type Given struct {
-	// Why is the reason why the list gives nothing now: ErrFill, ErrNotOpen or ErrClosed; nil: it gives.
+	// Why is the reason why the list grants nothing now: ErrFill, ErrNotOpen or ErrClosed; nil: it grants.
 	Why error
-	// OpensAt is the time from which the list gives, in microseconds since 1970. It is set with ErrNotOpen.
+	// OpensAt is the time from which the list grants, in microseconds since 1970. It is set with ErrNotOpen.
 	OpensAt int64
 	// Units has the unit of each user, including units given while the list was open. It is nil with ErrFill.
 	Units []Unit
@@ -115,7 +115,7 @@ type Given struct {
 	Entry uint64
 }
 
-// Reasons why a list that is on gives nothing.
+// Reasons why a list that is on grants nothing.
 var (
 	ErrNotOpen = errors.New("the list is not open yet")
 	ErrClosed  = errors.New("the list is closed")
@@ -162,7 +162,7 @@ type Part struct {
 	First, Keep bool
 	// Units and Users are the numbers of each that the list must have before this part.
 	Units, Users int64
-	// Add are the units to give, the lowest first.
+	// Add are the units to grant, the lowest first.
 	Add ledger.Units
 	// Taken are the units given, with their users.
 	Taken []ledger.Grab
@@ -178,10 +178,10 @@ type Start struct {
 // State is the state of a list.
 type State struct {
 	Exists  bool   // the node has data of it
-	On      bool   // it gives, under Fill and in the server's present run
-	Fill    uint64 // under which it gives, or last gave
+	On      bool   // it grants, under Fill and in the server's present run
+	Fill    uint64 // under which it is on, or last was
 	Token   uint64 // the last one taken
-	Units   int64  // left to give
+	Units   int64  // left to grant
 	Users   int64  // who have been given one
 	Entries int64  // of the stream
 

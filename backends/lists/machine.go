@@ -69,8 +69,8 @@ type fillProgress struct {
 type Want int
 
 const (
-	On      Want = iota // the list gives
-	Stopped             // the list gives nothing, and the log has all its grabs
+	On      Want = iota // the list grants
+	Stopped             // the list grants nothing, and the log has all its grabs
 )
 
 type stage int
@@ -136,7 +136,7 @@ func (m *Machine) SetTarget(now clock.Now, w Want) {
 	}
 }
 
-// On returns the fill under which the list gives; 0: it gives nothing.
+// On returns the fill under which the list grants; 0: it grants nothing.
 func (m *Machine) On() uint64 {
 	if m.stage == on {
 		return m.fill
@@ -144,7 +144,7 @@ func (m *Machine) On() uint64 {
 	return 0
 }
 
-// Stopped reports whether the list gives nothing, and the log of s has all its grabs that the node has. The
+// Stopped reports whether the list grants nothing, and the log of s has all its grabs that the node has. The
 // next entry of that log may change the shard's units or phase.
 func (m *Machine) Stopped(s *ledger.State) bool { return m.stage == stopped && s.Fill == m.fill }
 
@@ -328,13 +328,13 @@ func (m *Machine) nextPart(s *ledger.State) {
 
 // fold determines which of the log's units and users the list lacks.
 //
-// The list may have all users. Since it was turned on, in the same run of its server, each user that it gave
-// to is in its stream, and so in the log now. The log has no other users than those of the list: as many
+// The list may have all users. Since it was turned on, in the same run of its server, each user with a
+// grant is in its stream, and so in the log now. The log has no other users than those of the list: as many
 // users as claims are the same users. A grab that the log could not take, and a user whom another client has
 // deleted, make the numbers differ.
 //
 // The list may have all units. Its units are among those that the log has available, as long as it was on:
-// units leave the list before they leave the log's available ones. If it gave until this rebuild took its
+// units leave the list before they leave the log's available ones. If it granted until this rebuild took its
 // token, and the log has taken only grabs since, as many units are the same units. A list that was off in
 // between may differ in both directions: the shard may have sent units to others, and received some.
 func (m *Machine) fold(s *ledger.State) {

@@ -435,7 +435,7 @@ func TestTaken(t *testing.T) {
 	if got := m.Taken(); got.Count() != 4 || got[0].First != 6 {
 		t.Errorf("took %v, want the last four", got)
 	}
-	m.GiveBack()
+	m.PutBack()
 	b.until(m, func() bool { return !m.Receiving() })
 	b.settled(m)
 	b.kept()
@@ -447,7 +447,7 @@ func TestTaken(t *testing.T) {
 
 	m.Take(20)
 	b.until(m, func() bool { return len(m.Taken()) > 0 })
-	m.Gave() // as if the log had it
+	m.Sent() // as if the log had it
 	m.Take(1)
 	b.until(m, m.Empty)
 }
@@ -622,7 +622,7 @@ func TestMovesInParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.append(d)
-		m.Gave()
+		m.Sent()
 		d = b.draft()
 		b.must(d.In(1, 1, ledger.Units{{First: 200, Count: 3}, {First: 300, Count: 2}}))
 		b.append(d)

@@ -43,8 +43,8 @@ func (m *Machine) Take(n int) {
 	}
 }
 
-// Taken returns the units that one transfer may give of those taken, from the end of the last call until Gave or
-// GiveBack.
+// Taken returns the units that one transfer may send of those taken, from the end of the last call until Sent or
+// PutBack.
 func (m *Machine) Taken() ledger.Units {
 	if m.take > 0 {
 		return nil
@@ -55,15 +55,15 @@ func (m *Machine) Taken() ledger.Units {
 // Empty reports whether the last Take found no units, and none came since.
 func (u *unitMoves) Empty() bool { return u.empty }
 
-// Gave records that the log has the transfer of the units that Taken has returned. The other units taken are put
+// Sent records that the log has the transfer of the units that Taken has returned. The other units taken are put
 // back.
-func (m *Machine) Gave() {
+func (m *Machine) Sent() {
 	m.taken = m.taken[len(m.Taken()):]
-	m.GiveBack()
+	m.PutBack()
 }
 
-// GiveBack puts the units taken back into the list.
-func (m *Machine) GiveBack() {
+// PutBack puts the units taken back into the list.
+func (m *Machine) PutBack() {
 	if len(m.taken) > 0 {
 		m.Receive(m.taken)
 	}

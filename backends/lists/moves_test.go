@@ -24,13 +24,13 @@ func TestTakesOnce(t *testing.T) {
 	if got := m.Taken(); got.Count() != 2 || m.Empty() {
 		t.Errorf("%v are taken, want 2; empty %v", got, m.Empty())
 	}
-	m.GiveBack()
+	m.PutBack()
 	if m.Taken() != nil || !m.Receiving() {
 		t.Errorf("%v are taken still, receiving %v", m.Taken(), m.Receiving())
 	}
 	b.calls(m, lists.AddCall)
 	b.kept()
-	m.GiveBack() // has nothing to give
+	m.PutBack() // has nothing to give
 	if b.idles(m, 500*ms); m.Receiving() {
 		t.Error("it receives nothing")
 	}
@@ -65,7 +65,7 @@ func TestTakesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.append(d)
-	m.Gave()
+	m.Sent()
 	m.Take(1)
 	b.calls(m, lists.TakeCall)
 	if !m.Empty() || m.Taken() != nil {
@@ -88,7 +88,7 @@ func TestTakesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.append(d)
-	m.Gave()
+	m.Sent()
 	m.Take(1)
 	c := b.next(m, lists.TakeCall)
 	b.receive(m, 2) // while nothing is taken
@@ -132,7 +132,7 @@ func TestFoundEmpty(t *testing.T) {
 		_, err := d.OutTaken(1, m.Taken())
 		b.must(err)
 		b.append(d)
-		m.Gave()
+		m.Sent()
 	}
 	for name, test := range map[string]struct {
 		befalls func(*bench, *lists.Machine)
@@ -191,7 +191,7 @@ func TestFoundEmpty(t *testing.T) {
 			dry(b, m)
 			read(b, m)
 			b.idles(m, 500*ms)
-			m.GiveBack()
+			m.PutBack()
 			b.calls(m, lists.AddCall)
 		}, false},
 		"a grab of before some were taken": {func(b *bench, m *lists.Machine) {
@@ -298,7 +298,7 @@ func TestTakesMoreThanATransferHas(t *testing.T) {
 	if got := m.Taken(); len(got) != 1 || got[0] != (ledger.Range{First: 5, Count: 1}) {
 		t.Fatalf("%v are given", got)
 	}
-	m.Gave()
+	m.Sent()
 	if m.Taken() != nil || !m.Receiving() {
 		t.Errorf("%v are taken still, receiving %v", m.Taken(), m.Receiving())
 	}

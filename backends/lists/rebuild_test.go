@@ -129,7 +129,7 @@ func TestForgetsWhatItWasAbout(t *testing.T) {
 		"nothing taken": {0, func(b *bench, m *lists.Machine) {
 			m.Take(9)
 			b.calls(m, lists.TakeCall, lists.TakeCall)
-			m.Gave()
+			m.Sent()
 			m.Take(1)
 			b.calls(m, lists.TakeCall)
 		}},

@@ -157,7 +157,7 @@ var ErrInjected = errors.New("injected fault")
 // errDenied is the error of a call that is not permitted.
 var errDenied = fmt.Errorf("injected fault: %w", fs.ErrPermission)
 
-// Script gives each call the next fault, and none after the last. A fault that does not
+// Script returns the next fault for each call, and none after the last. A fault that does not
 // suit its call panics: the script is then wrong.
 func Script(faults ...Fault) Faults {
 	return func(Call) Fault {
@@ -170,7 +170,7 @@ func Script(faults ...Fault) Faults {
 	}
 }
 
-// On gives faults to the calls of one method and leaves all others alone.
+// On adds faults to the calls of one method and to no others.
 func On(op Op, faults Faults) Faults {
 	return func(c Call) Fault {
 		if c.Op != op {

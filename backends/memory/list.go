@@ -16,7 +16,7 @@ type list struct {
 	entries []lists.Entry
 	given   uint64 // entries of the present fill in all
 
-	fill, gave, token uint64 // fill: 0 while it is off
+	fill, last, token uint64 // fill: 0 while it is off; last: its last value above 0
 	runID             string // of the token
 	whole             string // the run when it was turned on, until its users are deleted
 	opens, closes     int64  // microseconds since 1970, closes 0: never
@@ -44,14 +44,14 @@ func (n *Lists) list(l lists.List) *list {
 	return &list{taken: make(map[string]ledger.Grab)}
 }
 
-func (n *Lists) gives(l *list, fill uint64) bool {
+func (n *Lists) isOn(l *list, fill uint64) bool {
 	return l.fill != 0 && l.fill == fill && l.runID == n.runID()
 }
 
 func (n *Lists) grab(b lists.Batch) lists.Given {
 	l, given := n.list(b.List), lists.Given{}
 	switch {
-	case !n.gives(l, b.Fill):
+	case !n.isOn(l, b.Fill):
 		given.Why = lists.ErrFill
 		return given
 	case b.At < l.opens:
@@ -59,13 +59,13 @@ func (n *Lists) grab(b lists.Batch) lists.Given {
 	case l.closes != 0 && b.At >= l.closes:
 		given.Why = lists.ErrClosed
 	}
-	given.Units, given.Entry = l.give(b, given.Why == nil)
+	given.Units, given.Entry = l.grant(b, given.Why == nil)
 	return given
 }
 
-// give returns the units of the users, after giving one to each who has none if the list is open, and the
-// number of the entry that records what it gave.
-func (l *list) give(b lists.Batch, open bool) (units []lists.Unit, number uint64) {
+// grant returns the units of the users, after a grant to each who has none if the list is open, and the
+// number of the entry that records the grants.
+func (l *list) grant(b lists.Batch, open bool) (units []lists.Unit, number uint64) {
 	var grabs []ledger.Grab
 	for i, user := range b.Users {
 		g, found := l.taken[user]
@@ -167,7 +167,7 @@ func (n *Lists) start(name lists.List, fill uint64, runID string, s lists.Start)
 		return lists.ErrLength
 	}
 	l.forgetUpTo(drained)
-	l.fill, l.gave, l.opens, l.closes = fill, fill, s.OpensAt, s.ClosesAt
+	l.fill, l.last, l.opens, l.closes = fill, fill, s.OpensAt, s.ClosesAt
 	l.whole, l.given = runID, 0
 	return nil
 }
@@ -195,7 +195,7 @@ func (n *Lists) read(name lists.List, fill uint64, after, drained string, max in
 		return nil, err
 	}
 	if fill != 0 {
-		if !n.gives(l, fill) {
+		if !n.isOn(l, fill) {
 			return nil, lists.ErrFill
 		}
 		l.forgetUpTo(until)
@@ -215,7 +215,7 @@ func (n *Lists) read(name lists.List, fill uint64, after, drained string, max in
 
 func (n *Lists) take(name lists.List, fill uint64, count int) (units ledger.Units, err error) {
 	l := n.list(name)
-	if !n.gives(l, fill) {
+	if !n.isOn(l, fill) {
 		return nil, lists.ErrFill
 	}
 	keep := max(0, len(l.units)-count)
@@ -230,7 +230,7 @@ func (n *Lists) take(name lists.List, fill uint64, count int) (units ledger.Unit
 
 func (n *Lists) add(name lists.List, fill uint64, units ledger.Units) error {
 	l := n.list(name)
-	if !n.gives(l, fill) {
+	if !n.isOn(l, fill) {
 		return lists.ErrFill
 	}
 	l.push(units)
@@ -240,7 +240,7 @@ func (n *Lists) add(name lists.List, fill uint64, units ledger.Units) error {
 func (n *Lists) inspect(name lists.List) lists.State {
 	l := n.list(name)
 	return lists.State{
-		Exists: n.memory[name] != nil, On: n.gives(l, l.fill), Fill: l.gave, Token: l.token,
+		Exists: n.memory[name] != nil, On: n.isOn(l, l.fill), Fill: l.last, Token: l.token,
 		Units: int64(len(l.units)), Users: int64(len(l.taken)), Entries: int64(len(l.entries)),
 		Whole: l.whole == n.runID(),
 	}

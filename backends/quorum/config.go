@@ -19,8 +19,8 @@ type Config struct {
 	Hedge     time.Duration // how long a first try queries only a majority of the nodes; 0: it queries all at once
 	LateNodes *LateNodes    // nodes to leave out of that majority; nil: the group keeps its own record
 
-	// Listed makes nodes list Waiter after a refusal, and gives each key renewals and retries of
-	// its own. Otherwise the group polls, for all keys at once: notifications would take a call
+	// Listed makes nodes list Waiter after a refusal, and renews and retries each key
+	// separately. Otherwise the group polls, for all keys at once: notifications would take a call
 	// of Watch for each key, and leaving the lists a release for each key won.
 	Listed bool
 

@@ -20,7 +20,7 @@ import (
 //
 // A node has at most one call of a group under way. So calls to a node are ordered, a release
 // always follows its ballot, and nothing stale is queued for a node that hangs. If the call
-// fails, every try that waits for the node learns of it. All held keys are renewed at once, and
+// fails, every try that waits for the node gets the error. All held keys are renewed at once, and
 // refused keys are retried at once, so the number of calls does not grow with the number of keys.
 type Group struct {
 	cfg Config
@@ -176,7 +176,7 @@ func (g *Group) Reply(now clock.Now, r Reply) Effects {
 	if r.Err == nil && c.vote {
 		r.Err = r.Ballot.validate(len(c.parts))
 	}
-	n.seen.learn(r.Ballot, r.Err, c.vote, c.sent, g.last.Mono, g.aged)
+	n.seen.record(r.Ballot, r.Err, c.vote, c.sent, g.last.Mono, g.aged)
 	if r.Err == nil {
 		g.stats.Repaired += uint64(r.Ballot.Repaired)
 		if g.last.Mono-c.sent < g.cfg.Hedge {
@@ -327,15 +327,15 @@ func (g *Group) Validity(name string) Validity {
 	return Validity{from: g.last, left: k.lease.since + g.tm.valid - g.aged}
 }
 
-// Settled reports whether no call is under way and every node has confirmed its releases.
-func (g *Group) Settled() bool {
-	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(false) })
+// Idle reports whether no call is under way and every node has confirmed its releases.
+func (g *Group) Idle() bool {
+	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.idle(false) })
 }
 
-// settledExceptFailed is like Settled, except that it ignores nodes that have failed twice to
+// idleExceptFailed is like Idle, except that it ignores nodes that have failed twice to
 // confirm a release.
-func (g *Group) settledExceptFailed() bool {
-	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.settled(true) })
+func (g *Group) idleExceptFailed() bool {
+	return !slices.ContainsFunc(g.keys, func(k *key) bool { return !k.idle(true) })
 }
 
 // unconfirmed returns the number of releases that a node has not confirmed.

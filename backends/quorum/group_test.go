@@ -287,13 +287,13 @@ func TestGroup(t *testing.T) {
 			old := h.calls[0].Vote.Requests[0].Token
 			h.answers()
 			h.release("", "a")
-			if h.g.Settled() {
-				t.Error("settled while a release is under way")
+			if h.g.Idle() {
+				t.Error("idle while a release is under way")
 			}
 			h.answers()
 			h.wantEvents("won [a]", "freed [a]")
-			if !h.g.Settled() || h.wake != 0 {
-				t.Errorf("settled is %t, wake %v", h.g.Settled(), h.wake)
+			if !h.g.Idle() || h.wake != 0 {
+				t.Errorf("idle is %t, wake %v", h.g.Idle(), h.wake)
 			}
 			h.release("", "a", "never seen")
 			h.acquire("a")
@@ -394,7 +394,7 @@ func TestGroup(t *testing.T) {
 				} else {
 					h.sleep()
 				}
-				if h.g.State("a") == quorum.Held && h.g.Settled() {
+				if h.g.State("a") == quorum.Held && h.g.Idle() {
 					break
 				}
 			}

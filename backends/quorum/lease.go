@@ -105,15 +105,15 @@ func (k *key) advance() {
 
 // emitFreed emits Freed once the nodes have confirmed the release of the key.
 func (k *key) emitFreed() {
-	if k.releasing && k.settled(false) {
+	if k.releasing && k.idle(false) {
 		k.releasing = false
 		k.emit(Freed, nil)
 	}
 }
 
-// settled reports whether no call is under way and every node has confirmed its releases. If
+// idle reports whether no call is under way and every node has confirmed its releases. If
 // failed is set, it ignores nodes that have failed twice to confirm one.
-func (k *key) settled(failed bool) bool {
+func (k *key) idle(failed bool) bool {
 	return !slices.ContainsFunc(k.nodes, func(n node) bool {
 		return (n.inFlight != dueNothing || len(n.releases) > 0) && !(failed && n.failedReleases >= 2)
 	})

@@ -502,7 +502,7 @@ func TestMachine(t *testing.T) {
 			h.release()
 			h.frees(0, "a/t1")
 			began, tries := h.now.Mono, 0
-			for ; !h.m.Settled(); tries++ {
+			for ; !h.m.Idle(); tries++ {
 				h.fail(1)
 				h.sleep()
 			}
@@ -575,7 +575,7 @@ func TestMachine(t *testing.T) {
 			h := newHand(t, 1)
 			h.acquire("a")
 			h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: quorum.BallotReply{Yes: []bool{true}}}))
-			wantText(t, h.wantEvents(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 1 requests")
+			wantText(t, h.wantEvents(quorum.Refused)[0].Cause, "n0 failed: the node returned 1 votes and 0 holders for 1 requests")
 		},
 		"the view of a node is its last answer": func(t *testing.T) {
 			h := holding(t, "fail")

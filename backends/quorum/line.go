@@ -269,7 +269,7 @@ func (l *line) effects(now clock.Now) lineEffects {
 	out := l.out
 	l.out = lineEffects{}
 	out.free = !wanted && l.g.majorityConfirmed()
-	out.idle = !wanted && (l.g.settledExceptFailed() || now.Mono >= l.partAt)
+	out.idle = !wanted && (l.g.idleExceptFailed() || now.Mono >= l.partAt)
 	if !out.idle {
 		out.wake = clock.Soonest(l.wake, l.resumeAt, l.partAt)
 		for _, t := range l.waiting {

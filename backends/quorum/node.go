@@ -123,7 +123,7 @@ type LeaseRequest struct {
 	QueryWaiters bool
 
 	// Next, for Release, is the waiter to hand a freed lease over to. This is not guaranteed: a
-	// node that lost its memory does not know it.
+	// node that lost its memory does not have it.
 	Next string
 }
 
@@ -146,7 +146,7 @@ type BallotReply struct {
 	// every Yes is false.
 	Abstained bool
 	VotesFrom time.Time
-	// NoWaiters is nil if the node does not know its lists. Otherwise it reports, for each request,
+	// NoWaiters is nil if the node has lost its lists. Otherwise it reports, for each request,
 	// whether it was granted, had QueryWaiters set, and found the key's list empty.
 	NoWaiters []bool
 	Time      time.Time // the node's time of the vote

@@ -101,8 +101,8 @@ func (s scenario) play() *world {
 		if len(w.faults) > 0 {
 			break
 		}
-		if !p.m.Settled() {
-			w.faultf("%s has not settled", p.name)
+		if !p.m.Idle() {
+			w.faultf("%s is not idle", p.name)
 		}
 	}
 	for _, h := range w.nodes {

@@ -35,7 +35,7 @@ func (c RosterConfig) check() error {
 }
 
 // Roster registers this process on the lock nodes, and discovers the other members: those that
-// any node knows. A process that reached a majority of the nodes is discovered by every process
+// any node has. A process that reached a majority of the nodes is discovered by every process
 // that reached a majority. Only the choice of shards to try for depends on it: two processes
 // may see different members for as long as messages take, or for a ttl when nodes fail.
 //
@@ -213,7 +213,7 @@ func (r *Roster) left(n *rosterNode) bool {
 	return n.confirmed == r.number || n.failures >= 2 || r.aged >= n.until
 }
 
-// Members returns all members that any node knows, this process included, sorted by ID. Each
+// Members returns all members that any node has, this process included, sorted by ID. Each
 // has its newest note, and the longest time left on any node, less the time since that node was
 // queried. sure is false if fewer than a majority of the nodes have answered within the last
 // ttl: members may then be missing.

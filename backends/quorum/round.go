@@ -275,7 +275,7 @@ func (k *key) freed(i, count int) {
 // validate returns an error if the reply does not have one element for each request.
 func (c BallotReply) validate(requests int) error {
 	if len(c.Yes) != requests || len(c.Holders) != requests {
-		return fmt.Errorf("the node gave %d votes and %d holders for %d requests", len(c.Yes), len(c.Holders), requests)
+		return fmt.Errorf("the node returned %d votes and %d holders for %d requests", len(c.Yes), len(c.Holders), requests)
 	}
 	return nil
 }

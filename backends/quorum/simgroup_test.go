@@ -119,8 +119,8 @@ func (s scenario) playShared() *world {
 	}
 	w.run(w.now + s.TTL/4)
 	for _, p := range w.procs {
-		if len(w.faults) == 0 && !p.dead && (!p.sharer.g.Settled() || !p.sharer.r.Deregistered() || p.sharer.g.Keys() != nil) {
-			w.faultf("%s has not settled", p.sharer.id)
+		if len(w.faults) == 0 && !p.dead && (!p.sharer.g.Idle() || !p.sharer.r.Deregistered() || p.sharer.g.Keys() != nil) {
+			w.faultf("%s is not idle", p.sharer.id)
 		}
 	}
 	for _, h := range w.nodes {

@@ -73,7 +73,7 @@ func TestTries(t *testing.T) {
 			h.release()
 			h.frees(0, "a/t1")
 			began := h.now.Mono
-			for !h.m.Settled() {
+			for !h.m.Idle() {
 				h.fail(1)
 				h.sleep()
 			}

@@ -31,9 +31,9 @@ func median(off []time.Duration) time.Duration {
 	return low + (high-low)/2
 }
 
-// learn records the answer to a call, or its error, with the monotonic times of call and answer, and the time
+// record records the answer to a call, or its error, with the monotonic times of call and answer, and the time
 // base at the answer.
-func (s *seen) learn(b BallotReply, err error, vote bool, sent, answered, aged time.Duration) {
+func (s *seen) record(b BallotReply, err error, vote bool, sent, answered, aged time.Duration) {
 	s.err = err
 	if err != nil {
 		s.errSinceVote = err
@@ -57,7 +57,7 @@ type Stats struct {
 	Renewals uint64 // rounds in which a majority renewed a key
 	Lost     uint64 // losses of held keys
 	Forced   uint64 // faulty holders that nodes were requested to remove
-	Repaired uint64 // keys without an expiry, or with one too far ahead, that nodes gave a new one
+	Repaired uint64 // keys without an expiry, or with one too far ahead, for which nodes set a new one
 
 	// Votes: nodes' answers about single keys, by kind.
 	Yes, No, Abstained, Failed uint64

@@ -5,7 +5,7 @@
 --
 -- Returns DONE or OTHER_FILL.
 
-local refused = gives(KEYS[4], ARGV[1])
+local refused = check_fill(KEYS[4], ARGV[1])
 if refused == DONE then
   push(KEYS[1], ARGV, 2, #ARGV)
 end

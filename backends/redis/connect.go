@@ -24,7 +24,7 @@ const (
 )
 
 // clientOptions limits the messages at connect to HELLO, which includes the login. HELLO needs
-// no right, and a server before Redis 6, which does not know it, gets AUTH instead. Protocol 2
+// no right, and a server before Redis 6, which does not implement it, gets AUTH instead. Protocol 2
 // has no push messages between calls.
 func clientOptions(o Options, d *dialer) *goredis.Options {
 	patience := cmp.Or(o.patience, patience)

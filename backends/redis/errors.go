@@ -114,7 +114,7 @@ func (n *Node) translate(err error) error {
 	}
 }
 
-// words returns the text of an error without the command: a server or proxy that does not know
+// words returns the text of an error without the command: a server or proxy without
 // AUTH may repeat its arguments.
 func (n *Node) words(err error) string {
 	words, _, _ := strings.Cut(err.Error(), ", with args beginning with")

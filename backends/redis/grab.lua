@@ -1,4 +1,4 @@
--- Gives a unit to each user who has none yet, within the hours of the list.
+-- Grants a unit to each user who has none yet, within the hours of the list.
 --
 -- KEYS  the four keys of each batch's list
 -- ARGV  for each batch: its time (us since 1970) by the caller's clock; and in
@@ -25,7 +25,7 @@
 
 local run = this_run()
 
--- Returns why a list gives nothing at a time, or DONE; when it opens; and the number
+-- Returns why a list grants nothing at a time, or DONE; when it opens; and the number
 -- of entries of the fill.
 local function why_not(marker, fill, time)
   local m = redis.call('HMGET', marker, 'fill', 'run_id', 'opens', 'closes', 'entries')
@@ -39,7 +39,7 @@ local function why_not(marker, fill, time)
   return closes ~= 0 and time >= closes and CLOSED or DONE, nil, m[5]
 end
 
-local function give(why, opens, entries, list, taken, stream, marker, at, batch, fill, users, keys)
+local function grant(why, opens, entries, list, taken, stream, marker, at, batch, fill, users, keys)
   local answer, known = {why, 0, opens or ''}, 3
   local had = redis.call('HMGET', taken, unpack(users))
   local new, count = {}, 0
@@ -81,7 +81,7 @@ for n = 1, #ARGV / 2 do
   if why == OTHER_FILL then
     answers[n] = {why, 0}
   else
-    answers[n] = give(why, opens, entries, KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], KEYS[key], at, batch, fill, users, keys)
+    answers[n] = grant(why, opens, entries, KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], KEYS[key], at, batch, fill, users, keys)
   end
 end
 return answers

@@ -3,7 +3,7 @@
 -- KEYS  the four keys of the list
 --
 -- Returns 1 if any of its keys exists, else 0; 1 if it is on, else 0; the fill under
--- which it gives or last gave, and the token ("" for none); the numbers of units, users
+-- which it is or last was on, and the token ("" for none); the numbers of units, users
 -- and entries; and 1 if its users are complete, else 0.
 
 local m = redis.call('HMGET', KEYS[4], 'gave', 'token', 'fill', 'run_id', 'whole')

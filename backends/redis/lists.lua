@@ -3,8 +3,8 @@
 -- KEYS of each list: the remaining units (a list), the grants by user (a hash), the
 -- grants that the log may lack (a stream), and the marker (a hash):
 --
---   fill    the fill under which the list gives, only while it is on
---   gave    the fill under which it gives or last gave
+--   fill    the fill under which the list is on, only while it is
+--   gave    the fill under which it is or last was on
 --   token   the fill that stopped it last
 --   run_id  the server's run when that token was taken: see this_run
 --   whole   the server's run when it was turned on, until its users are deleted
@@ -18,7 +18,7 @@
 -- A script must have its full effect or none, but Redis does not undo the writes of a
 -- failed script. So a script reads each of its keys, or fails at its first write,
 -- before it changes any: a key of another type fails there. A server without memory,
--- or without the right to write, refuses only the first write: in a script that gives
+-- or without the right to write, refuses only the first write: in a script that grants
 -- or adds, the first write is one that needs memory.
 
 local DONE, OTHER_FILL, OTHER_TOKEN, OTHER_RUN, OTHER_LENGTH, NOT_OPEN, CLOSED = 0, 1, 2, 3, 4, 5, 6
@@ -35,8 +35,8 @@ local function this_run()
   return run_id() .. '-' .. string.match(info, '^%x+', before + 1)
 end
 
--- Returns why a list does not give under a fill, or DONE if it does.
-local function gives(marker, fill)
+-- Returns why a list is not on under a fill, or DONE if it is.
+local function check_fill(marker, fill)
   local m = redis.call('HMGET', marker, 'fill', 'run_id')
   return m[1] == fill and m[2] == this_run() and DONE or OTHER_FILL
 end

@@ -1,4 +1,4 @@
--- Deletes drained entries, if the list gives under a fill, and reads the next ones.
+-- Deletes drained entries, if the list is on under a fill, and reads the next ones.
 --
 -- KEYS  the four keys of the list
 -- ARGV  the fill; the position after which to read, and the position up to which to
@@ -10,7 +10,7 @@
 
 local stream, after, drained, most = KEYS[3], ARGV[2], ARGV[3], tonumber(ARGV[4])
 if ARGV[1] ~= '0' then
-  local refusal = gives(KEYS[4], ARGV[1])
+  local refusal = check_fill(KEYS[4], ARGV[1])
   if refusal ~= DONE then
     return {refusal}
   elseif drained ~= '' then

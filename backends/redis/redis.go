@@ -71,7 +71,7 @@ type Options struct {
 
 // Node implements quorum.Node on one Redis server.
 //
-// A Node never sends a call twice. The caller knows better whether there is time for a retry,
+// A Node never sends a call twice. The caller decides whether there is time for a retry,
 // and a repeated release would return a wrong count.
 type Node struct {
 	address string

@@ -6,7 +6,7 @@
 -- Returns {DONE, units...}, or {OTHER_FILL}.
 
 local list, count = KEYS[1], tonumber(ARGV[2])
-local refused = gives(KEYS[4], ARGV[1])
+local refused = check_fill(KEYS[4], ARGV[1])
 if refused ~= DONE then
   return {refused}
 end

@@ -50,7 +50,7 @@ func readBody(r *http.Request, buf []byte, limit int, bodies *access.Memory) ([]
 	case err == nil:
 		return nil, wire.BadRequest(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large; it may have at most %d KiB", limit>>10))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		// A truncated body gives the second error, too. Then it is no complete object, or the
+		// A truncated body causes the second error, too. Then it is no complete object, or the
 		// client does not wait for the answer.
 		return buf[:n], nil
 	default:

@@ -115,7 +115,7 @@ func BenchmarkLook(b *testing.B) {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			s := New(Config{Sales: []executor.Service{serveShards(b, "full", 1_000_000, shards)}})
 			for b.Loop() {
-				s.sales()["full"].dashboardLook("")
+				s.sales()["full"].dashboardState("")
 			}
 		})
 	}

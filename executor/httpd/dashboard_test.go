@@ -90,7 +90,7 @@ func TestLook(t *testing.T) {
 	of := s.sales()["movie"]
 	of.Count("", api.Sold, 3*time.Millisecond)
 	of.Count("", api.SoldOut, 20*time.Second)
-	l := of.dashboardLook(s.unready(of))
+	l := of.dashboardState(s.unready(of))
 	if l.Unready != "stalled: shards 1 of 4" || l.Sale.Outcome != "" || l.Sale.Sold != 4 || l.Sale.Shards[1].Error != "no answer" {
 		t.Errorf("%+v", l)
 	}
@@ -141,7 +141,7 @@ func TestDashboardFollowsClaims(t *testing.T) {
 	for i := 20; claim(fmt.Sprint("u", i)) != 409; i++ {
 	}
 	browser.Until(t, w, shown("phase")+`.includes("Sold out")`)
-	browser.Until(t, w, `document.querySelector("#said").textContent === "movie: Sold out."`)
+	browser.Until(t, w, `document.querySelector("#announcement").textContent === "movie: Sold out."`)
 	browser.Until(t, w, shown("shards-legend")+`.trim() === "sold out: 5"`)
 	browser.Shoot(t, w, "real")
 }

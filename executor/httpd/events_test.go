@@ -72,7 +72,7 @@ func (f *followable) says(t *testing.T, shard int, say func(d *ledger.Draft)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saletest.Settle(t, f.logs, w, e)
+	saletest.Append(t, f.logs, w, e)
 }
 
 func (f *followable) sells(t *testing.T, shard int, user string) {

@@ -181,7 +181,7 @@ func (server *Server) Add(service executor.Service, checker *payments.Checker, w
 	}
 	all[name] = added
 	server.served.Store(&all)
-	server.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return added.dashboardLook(server.unready(added)) }})
+	server.dashboard.Add(dashboard.Sale{Name: name, State: func() dashboard.State { return added.dashboardState(server.unready(added)) }})
 }
 
 // Remove stops serving a sale and drops its metrics.
@@ -200,7 +200,7 @@ func (server *Server) Remove(name string) {
 }
 
 // Declare sets the sales that this server should serve but does not, by name. While one of them is
-// not over, the server is not ready. A request for one that may exist is told to retry.
+// not over, the server is not ready. The answer to a request for one that may exist is to retry.
 func (server *Server) Declare(unserved map[string]reload.Lack) { server.unserved.Store(&unserved) }
 
 // sales returns the served sales, by name.

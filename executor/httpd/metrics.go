@@ -29,7 +29,7 @@ func newMetrics() *metrics {
 	}
 	return &metrics{
 		claims: counter("salectl_http_claims_total",
-			"Claims answered over HTTP, by outcome. An accepted claim asked again counts as replayed.", "outcome"),
+			"Claims answered over HTTP, by outcome. An accepted claim requested again counts as replayed.", "outcome"),
 		duration: histogram("salectl_http_claim_duration_seconds", "Time from a claim's headers to its answer."),
 		settlements: counter("salectl_http_settlements_total",
 			"Settlements of claims over HTTP, by outcome. A repeated one counts as replayed.", "how", "outcome"),
@@ -106,7 +106,7 @@ func (server *Server) Collectors() []prometheus.Collector {
 type states struct{ *Server }
 
 var (
-	readyDesc     = prometheus.NewDesc("salectl_ready", "1 while this process can answer for every shard of the sale, as /readyz says.", []string{"sale"}, nil)
+	readyDesc     = prometheus.NewDesc("salectl_ready", "1 while this process can answer for every shard of the sale, as /readyz reports.", []string{"sale"}, nil)
 	streamsDesc   = prometheus.NewDesc("salectl_http_streams", "Streams that are open. The claims that come over them count as those that come one by one.", []string{"sale"}, nil)
 	followersDesc = prometheus.NewDesc("salectl_feed_followers", "Programs that follow the feed of the sale here.", []string{"sale"}, nil)
 	feedLagDesc   = prometheus.NewDesc("salectl_feed_lag_seconds", "Lag of the slowest follower: age of the newest commit when it was delivered, "+

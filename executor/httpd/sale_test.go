@@ -47,7 +47,7 @@ func TestGetSale(t *testing.T) {
 		`{"kind":"peer_unreached","level":"warn","subject":"peer","where":"x:1","message":"another process of the sale is not reached: it has died, or the network to it is cut",` +
 		`"remedy":"if it runs, check its --advertise and --token-file, and the network"},` +
 		`{"kind":"shard_log_broken","level":"error","subject":"shards","where":"0-2,7","message":"a shard's log is gone or damaged: its units are not sold, and its users' claims are not decided",` +
-		`"error":"gone","remedy":"run 'salectl plan' and 'salectl audit'; leave this process running, since it knows how far the log reached"}]}`
+		`"error":"gone","remedy":"run 'salectl plan' and 'salectl audit'; do not stop this process: it has the length that the log had"}]}`
 	r := do(s.Admin(), http.MethodGet, "/v1/sales/movie", "", nil)
 	if got := text(t, r); r.StatusCode != 200 || got != want {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)

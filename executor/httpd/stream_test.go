@@ -280,7 +280,7 @@ type slowLookups struct {
 	inside chan struct{}
 }
 
-func (f *slowLookups) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+func (f *slowLookups) Begin(r executor.Request, answered func(executor.Answer)) (cancel func()) {
 	if r.Query == nil {
 		return f.Fake.Begin(r, answered)
 	}

@@ -199,7 +199,7 @@ type keeping struct {
 	open bool
 }
 
-func (k *keeping) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+func (k *keeping) Begin(r executor.Request, answered func(executor.Answer)) (cancel func()) {
 	k.begun.Add(1)
 	answer := func() { answered(httpdtest.SoldTo(r.User)) }
 	k.mu.Lock()

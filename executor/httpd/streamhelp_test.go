@@ -140,7 +140,7 @@ func setWriteTimeout(s *Server, d time.Duration) {
 // prompt answers within Begin.
 type prompt struct{ httpdtest.Fake }
 
-func (p *prompt) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+func (p *prompt) Begin(r executor.Request, answered func(executor.Answer)) (cancel func()) {
 	answered(p.ClaimFunc(context.Background(), r))
 	return func() {}
 }

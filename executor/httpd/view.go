@@ -124,10 +124,10 @@ func busyShards(shards []executor.ShardStatus) []bool {
 	return busy
 }
 
-// dashboardLook returns a sale's state for the dashboard. unready is the reason why some shard cannot sell, if any.
-func (sale *sale) dashboardLook(unready string) dashboard.Look {
+// dashboardState returns a sale's state for the dashboard. unready is the reason why some shard cannot sell, if any.
+func (sale *sale) dashboardState(unready string) dashboard.State {
 	status := sale.Status()
-	l := dashboard.Look{Sale: status.View(sale.clock().Wall), About: status.About, Unready: unready}
+	l := dashboard.State{Sale: status.View(sale.clock().Wall), About: status.About, Unready: unready}
 	l.Sale.Known = *sale.operations(&status, true)
 	l.Answers, l.Took = sale.read()
 	return l

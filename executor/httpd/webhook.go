@@ -99,7 +99,7 @@ func (sale *sale) rejectWebhook(err error) *wire.Problem {
 	own, _ := sale.Service.(interface{ ClockOff() time.Duration })
 	switch {
 	case ok:
-		return wire.NewProblem(malformed.Status, malformed.Detail) // without an outcome: the sender knows none
+		return wire.NewProblem(malformed.Status, malformed.Detail) // without an outcome: the sender's protocol has none
 	case !is: // payments.ErrAway. Without an outcome, the process has just begun to serve.
 		return sale.webhookRefusal(&executor.Answer{Outcome: cmp.Or(sale.Status().Outcome, api.Standby)})
 	case rejection.Clock && own != nil && own.ClockOff() != 0:

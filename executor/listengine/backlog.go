@@ -11,7 +11,7 @@ import (
 
 // This file counts the grabs of a shard's list that the ledger lacks, by user, so that they are never
 // more than the shard's allotment. Grabs from before this process had the shard do not count: the list
-// gives under a new fill only, and is filled when the ledger has all that survived.
+// grants under a new fill only, and is filled when the ledger has all that survived.
 
 // backlog counts the users whose grabs the ledger lacks. The node's lock guards it, and the map of users.
 type backlog struct {
@@ -51,13 +51,13 @@ type grabState uint8
 
 const (
 	inFlight     grabState = 1 << iota // a call under way requests a unit
-	unloggedGrab                       // the list gave a unit, and the ledger lacks it
-	unsure                             // the list may have given a unit: a call got no reply
-	superseded                         // the ledger has what the call under way gave
-	givenBefore                        // only for endCall: an earlier call gave the unit
+	unloggedGrab                       // the list granted a unit, and the ledger lacks it
+	unsure                             // the list may have granted a unit: a call got no reply
+	superseded                         // the ledger has the grab of the call under way
+	givenBefore                        // only for endCall: an earlier call granted the unit
 )
 
-// uncounted reports whether a call for the user may give a unit that is not counted yet.
+// uncounted reports whether a call for the user may get a unit that is not counted yet.
 func (s grabState) uncounted() bool { return s&(unloggedGrab|unsure) == 0 }
 
 // setState changes a user's state from was, which it is, and the counts.
@@ -75,9 +75,9 @@ func (q *queue) setState(user string, was, to grabState) {
 // mayHaveLocked is MayHave with the node's lock held.
 func (q *queue) mayHaveLocked(user string) bool { return !q.users[user].uncounted() }
 
-// endCall records the end of a call for a user: that it gave the user a unit (unloggedGrab), that an earlier call
-// had given one (givenBefore), that it got no reply (unsure), or that it gave nothing (0). In the last case an
-// earlier call without a reply may have given a unit, or may do so yet.
+// endCall records the end of a call for a user: that it granted the user a unit (unloggedGrab), that an earlier
+// call had granted one (givenBefore), that it got no reply (unsure), or that it granted nothing (0). In the last
+// case an earlier call without a reply may have granted a unit, or may do so yet.
 func (q *queue) endCall(user string, got grabState) {
 	was := q.users[user]
 	s := was &^ inFlight

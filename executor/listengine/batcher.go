@@ -1,6 +1,6 @@
 // Package listengine serves the requests of shards whose units are in lists on nodes (engine redis). It
 // batches the requests of all shards of a node into its calls, answers them from the replies, and counts
-// the units that a node gave and the ledger lacks.
+// the units that a node granted and the ledger lacks.
 //
 // # Guarantees
 //
@@ -110,7 +110,7 @@ func (g *Batcher) queueOf(s *shard.Shard) *queue {
 }
 
 // SetOwned records that this process has taken over a shard whose log it followed before. Requests are
-// refused if the shard's list gives no units within StallAfter from now. A shard without a list is ignored.
+// refused if the shard's list grants no units within StallAfter from now. A shard without a list is ignored.
 func (g *Batcher) SetOwned(s *shard.Shard, now clock.Now) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

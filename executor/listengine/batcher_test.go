@@ -823,7 +823,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.Unknown)
 		}, api.Unknown},
-		"while the list is filled, for somebody who goes": {0, func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() }, api.Unknown},
+		"while the list is filled, for somebody who goes": {0, func(_ *counted, x *request.Ticket) request.Answer { return x.Cancel() }, api.Unknown},
 		"without rights": {0, func(c *counted, x *request.Ticket) request.Answer {
 			c.noRights = true
 			c.next()
@@ -834,7 +834,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.NoQuorum)
 		}, api.NoQuorum},
-		"filled, and somebody goes": {2, func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() }, api.Overloaded},
+		"filled, and somebody goes": {2, func(_ *counted, x *request.Ticket) request.Answer { return x.Cancel() }, api.Overloaded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := served(t, spec.AckLedger, 100, true)
@@ -910,7 +910,7 @@ func TestGrabberKeyless(t *testing.T) {
 			})
 			return c.told(x, api.Sold)
 		},
-		"nobody waits for it": func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() },
+		"nobody waits for it": func(_ *counted, x *request.Ticket) request.Answer { return x.Cancel() },
 	} {
 		for _, isKeyless := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, keyless %v", name, isKeyless), func(t *testing.T) {

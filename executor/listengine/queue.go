@@ -12,15 +12,15 @@ import (
 )
 
 // queue is the shard.NodeQueue of a shard with a list: the requests that wait for the node, and the counts
-// of grabs that the ledger lacks. A grab is one unit that the node gave to a user. A fill is one filling of
-// the list from the log, which numbers the fills; the node gives units under the present fill only.
+// of grabs that the ledger lacks. A grab is one unit that the node granted to a user. A fill is one filling of
+// the list from the log, which numbers the fills; the node grants units under the present fill only.
 type queue struct {
 	node  *Batcher
 	shard *shard.Shard
 	post  func(shard.Event) bool // posts to the shard's sequencer
 	list  lists.List
 
-	fill     uint64        // fill under which the list gives units; 0: it is off
+	fill     uint64        // fill under which the list grants units; 0: it is off
 	offSince clock.Now     // since when the list has been off
 	retryAt  time.Duration // monotonic: after an error, the time of the next call
 	tickets  []*request.Ticket
@@ -174,7 +174,7 @@ func (q *queue) ShutDown(refusal request.Answer) {
 	q.abandonCounts()
 }
 
-// abandonCounts ends the counts of grabs that the ledger lacks: this process will not learn their
+// abandonCounts ends the counts of grabs that the ledger lacks: this process will not receive their
 // outcome. Users who have, or may have, such a grab stay in doubt.
 func (q *queue) abandonCounts() {
 	for user, s := range q.users {

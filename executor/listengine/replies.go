@@ -109,7 +109,7 @@ func (q *queue) requeueUnanswered(now clock.Now, ts []*request.Ticket, n *shard.
 var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node with the units does not answer"}
 
 // answerBatch counts the units given to one batch at a time, in microseconds since 1970, and answers the requests
-// that need no commit. The list's stream records each unit that the list gave now; with ack redis that is enough to
+// that need no commit. The list's stream records each unit that the list granted now; with ack redis that is enough to
 // answer.
 func (q *queue) answerBatch(ts []*request.Ticket, atUs int64, given lists.Given, n *shard.GrabsDone) {
 	n.Entry = given.Entry
@@ -129,7 +129,7 @@ func (q *queue) answerBatch(ts []*request.Ticket, atUs int64, given lists.Given,
 			q.given++
 		}
 		if u.Number == 0 && given.Why == nil {
-			t.SentToList = false // it has no unit; an earlier call without a reply may still give one
+			t.SentToList = false // it has no unit; an earlier call without a reply may still grant one
 			t.PutBack()
 			n.Short = append(n.Short, t)
 			continue
@@ -168,14 +168,14 @@ func outsideHours(atUs int64, given lists.Given) request.Answer {
 	return request.Answer{Outcome: api.Closed}
 }
 
-// grabClaim returns the claim for a unit that a list gave.
+// grabClaim returns the claim for a unit that a list granted.
 func grabClaim(q *queue, user string, unit, atUs int64) request.Claim {
 	return request.Claim{
 		ID: request.ClaimID{Shard: q.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: api.Sold, At: time.UnixMicro(atUs),
 	}
 }
 
-// notify posts the result of a batch to the sequencer. If the sequencer has ended, this process will not learn
+// notify posts the result of a batch to the sequencer. If the sequencer has ended, this process will not discover
 // whether the ledger has the grabs; the next owner of the shard may.
 func (q *queue) notify(n *shard.GrabsDone) {
 	if q.post(*n) {

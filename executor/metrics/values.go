@@ -98,8 +98,8 @@ var phases = []string{
 }
 
 // sale sends the metrics of the sale as a whole, by what is known of its shards and of its log. Each process
-// that shares it has the same, as far as it knows: it knows the shards of its peers from their updates. It
-// leaves out what it does not know, since a zero would be believed.
+// that shares it has the same, from its own shards and the updates of its peers. Unknown values are left out,
+// since a zero would be believed.
 func (r *reading) sale(to sink) {
 	h := r.health
 	for _, phase := range phases {
@@ -206,9 +206,9 @@ func (v *shardSums) collect(to sink) {
 	to.gauge("salectl_log_bytes_max", "Size of the largest of them.", float64(v.largestLog))
 	if v.listed {
 		for state, n := range map[string]int{"on": v.on, "off": v.off} {
-			to.gauge("salectl_lists", "Lists of this process's shards, by state: on, those that give units, and off.", float64(n), "state", state)
+			to.gauge("salectl_lists", "Lists of this process's shards, by state: on, those that grant units, and off.", float64(n), "state", state)
 		}
-		to.gauge("salectl_undrained_grabs", "Grabs that lists gave and the logs do not have yet.", float64(v.undrained))
+		to.gauge("salectl_undrained_grabs", "Grabs that lists granted and the logs do not have yet.", float64(v.undrained))
 	}
 	if v.paid {
 		to.gauge("salectl_extended_holds", "Holds of this process's shards that got a later deadline, also those that have ended.",
@@ -237,7 +237,7 @@ func (r *reading) peers(to sink) {
 		}
 	}
 	for state, n := range states {
-		to.gauge("salectl_members", "Processes of the sale that this one knows of, itself among them, by state.", float64(n), "state", state)
+		to.gauge("salectl_members", "Processes of the sale known to this one, itself among them, by state.", float64(n), "state", state)
 	}
 	to.gauge("salectl_links_up", "Processes of the sale that this one reaches.", float64(up))
 	to.gauge("salectl_misplaced_shards", "Shards that are assigned to another process than their owner, as far as is known.",

@@ -45,7 +45,7 @@ type Opening struct {
 	Follows bool // without rights: another process owns the shard
 }
 
-// Grant gives a shard new rights.
+// Grant replaces the rights of a shard.
 type Grant struct {
 	Shard  int
 	Rights shard.Rights

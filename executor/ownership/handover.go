@@ -173,7 +173,7 @@ func (h *handover) advance(now clock.Now) {
 			case holder != "" && now.Mono >= s.since+requestFor: // the owner has not released it
 				h.enter(now, i, warming)
 				end = append(end, h.keys[i])
-			case s.retried != 0 && now.Mono < s.since+requestFor: // nodes may learn of the release later than this process
+			case s.retried != 0 && now.Mono < s.since+requestFor: // nodes may receive the release later than this process
 				if now.Mono >= s.retried+retryEvery {
 					s.retried = now.Mono
 					h.leased(now, h.leases.Woken(now, h.keys[i]))
@@ -222,7 +222,7 @@ func (h *handover) isFree(now clock.Now, s *share, holder string) bool {
 }
 
 // free reports whether the shard has had no known owner for a ttl. A move takes less time: the owner
-// has died, perhaps before this process knew it.
+// has died, perhaps before this process discovered it.
 func (s *share) free(now clock.Now, ttl time.Duration) bool {
 	return s.freed != 0 && now.Mono >= s.freed+ttl
 }
@@ -383,7 +383,7 @@ func (h *handover) ended(now clock.Now, i int) {
 	if to != "" {
 		h.send(to, &PeerUpdate{Granted: []int{i}})
 	}
-	h.peers.changedAt = now.Mono // peers must learn that it is not owned any more
+	h.peers.changedAt = now.Mono // peers must be notified that it is not owned any more
 }
 
 // grantAll updates the rights of each shard.

@@ -2,9 +2,9 @@
 //
 // # Guarantees
 //
-// A process appends to a shard's log with Rights only, which a Machine gives it while it has the
+// A process appends to a shard's log with Rights only, which a Machine grants it while it has the
 // shard's lease, the sale's log was read within a ttl, and this host's clock is not off. Rights end
-// with the lease, before the lock nodes may give it to another process. Each shard is owned by one of
+// with the lease, before the lock nodes may grant it to another process. Each shard is owned by one of
 // the processes that reach each other: the assigned one where both it and the present owner agree,
 // else the first that gets the lease. A shard moves between two live processes without a ttl passing,
 // and a shard whose owner has died is owned again about a ttl and a second later. The commits that
@@ -152,7 +152,7 @@ func (m *Machine) LeaseReply(now clock.Now, r quorum.Reply) {
 	e := m.handover.leases.Reply(now, r)
 	m.clock.read(now, m.handover.leases, m.ttl)
 	m.handover.leased(now, e)
-	m.heard(now, r.Node, m.handover.leases.Node(r.Node))
+	m.noteNode(now, r.Node, m.handover.leases.Node(r.Node))
 	m.nodes.clock(now, r.Node, m.handover.leases)
 	m.handover.grantAll(now)
 }
@@ -169,7 +169,7 @@ func (m *Machine) RosterReply(now clock.Now, r quorum.Reply) {
 		if until := m.nodes[r.Node].VotesFrom; until.After(now.Wall) {
 			v.VotesFrom = until
 		}
-		m.heard(now, r.Node, v)
+		m.noteNode(now, r.Node, v)
 	}
 	m.roster.discovered(now, m.roster.entries.Reply(now, r))
 }
@@ -232,7 +232,7 @@ func (m *Machine) Drained(now clock.Now) bool {
 // parted drops the leases and the roster of an ended session, after the nodes have confirmed its
 // end or had their time.
 func (m *Machine) parted() {
-	if m.stage == following && m.handover.leases != nil && m.handover.leases.Settled() && m.roster.entries.Deregistered() {
+	if m.stage == following && m.handover.leases != nil && m.handover.leases.Idle() && m.roster.entries.Deregistered() {
 		m.locks = m.locks.Plus(m.handover.leases.Stats())
 		m.handover.leases, m.roster.entries, m.handover.leaseWake, m.roster.wake = nil, nil, 0, 0
 	}
@@ -274,7 +274,7 @@ func (m *Machine) begin(now clock.Now) error {
 }
 
 // Advance returns the actions that follow from the events so far. After an error the machine is
-// unusable: it cannot know what it would serve.
+// unusable: the state of the sale is unknown.
 func (m *Machine) Advance(now clock.Now) (Effects, error) {
 	m.parted()
 	switch {

@@ -37,7 +37,7 @@ type peer struct {
 	sent       map[int]uint64 // by shard: slot of the last report sent to it
 }
 
-// A peer is sent an update every beatEvery, all reports every allEvery, and news within
+// A peer is sent an update every beatEvery, all reports every allEvery, and changes within
 // UpdateEvery. It is unreachable after a silence of silentAfter. So the shards of a dead process
 // are served again about a ttl and a second later, when its leases have expired, too. A peer's own
 // report of its state overrides its note on the lock nodes for reportedFor.

@@ -76,8 +76,8 @@ func (p *process) send(to string, u *PeerUpdate) {
 	p.out.Updates = append(p.out.Updates, Outgoing{to, u})
 }
 
-// heard records the health of a lock node.
-func (p *process) heard(now clock.Now, node int, v quorum.NodeView) {
+// noteNode records the health of a lock node.
+func (p *process) noteNode(now clock.Now, node int, v quorum.NodeView) {
 	p.nodes.Replied(now, node, v)
 	p.silent = p.nodes.silent(p.silent)
 }

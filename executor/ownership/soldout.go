@@ -25,7 +25,7 @@ type collection struct {
 const collectAgain = 200 * time.Millisecond
 
 // sureReports returns the reports of the shards whose leases this process has now. For any other
-// shard it might not know a new owner.
+// shard a new owner might be unknown here.
 func (c *collection) sureReports(now clock.Now) []shard.Report {
 	return slices.DeleteFunc(c.totals.Reports(make(map[int]uint64)), func(r shard.Report) bool { return !c.has(now, r.Shard) })
 }

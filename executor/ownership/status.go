@@ -53,7 +53,7 @@ func (m *Machine) Absent() request.Answer {
 		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
 	case m.log.missing != nil:
 		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", m.log.missing.Run, m.log.missing.UID)}
-	case m.log.sale.Next() < m.log.seen: // a buyer who learns that the sale has ended does not ask again
+	case m.log.sale.Next() < m.log.seen: // a buyer does not repeat a request after the answer that the sale has ended
 		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the store returned less of the sale's log than before: it answers with old data"}
 	case m.log.sale.Generation() == 0:
 		return request.Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}

@@ -85,12 +85,12 @@ func (u *updates) broadcast(now clock.Now) {
 		u.wake = 0
 		return
 	}
-	news := u.peers.changedAt != 0 || u.collection.totals.Changed() && now.Mono >= u.sentAt+UpdateEvery
-	if news || now.Mono >= u.sentAt+beatEvery {
+	changed := u.peers.changedAt != 0 || u.collection.totals.Changed() && now.Mono >= u.sentAt+UpdateEvery
+	if changed || now.Mono >= u.sentAt+beatEvery {
 		u.collection.totals.Reported()
 		state := u.note().State
 		owns := u.collection.owns()
-		all := now.Mono >= u.allAt // a peer that did not know this process has dropped its updates
+		all := now.Mono >= u.allAt // a peer to which this process was unknown has dropped its updates
 		if all {
 			u.allAt = now.Mono + allEvery
 		}

@@ -505,7 +505,7 @@ func TestLongTroubleIsTold(t *testing.T) {
 	c.noteHealth(at(150*time.Second), nil)
 	c.noteHealth(at(151*time.Second), nil)
 	text := log.String()
-	if strings.Count(text, "gives no usable answer") != 2 || strings.Count(text, "answers again") != 1 ||
+	if strings.Count(text, "returns no usable answer") != 2 || strings.Count(text, "answers again") != 1 ||
 		!strings.Contains(text, `host=pay.example since=1970-01-12T13:46:40Z why="success and failure are both true"`) {
 		t.Errorf("the log has\n%s", text)
 	}

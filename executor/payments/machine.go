@@ -256,7 +256,7 @@ func (m *Machine) log(a *Attempt) {
 	}
 }
 
-// noteHealth records whether the service gives usable answers.
+// noteHealth records whether the service returns usable answers.
 func (m *Machine) noteHealth(now clock.Now, err error) {
 	switch {
 	case err == nil && !m.health.FailingSince.IsZero():
@@ -285,7 +285,7 @@ func (m *Machine) logFailures(now clock.Now) {
 	if u, err := url.Parse(m.check.Address(spec.CheckedClaim{})); err == nil {
 		host = u.Host
 	}
-	m.logger.Warn("the payment service gives no usable answer", "sale", m.sale.Sale(), "host", host,
+	m.logger.Warn("the payment service returns no usable answer", "sale", m.sale.Sale(), "host", host,
 		"since", m.health.FailingSince.Format(time.RFC3339), "why", m.health.Error, "watched", len(m.schedule.watches),
 		"remedy", "holds expire unless it answers in time: repair the service, or confirm payments manually")
 }

@@ -20,7 +20,7 @@ type Link interface {
 }
 
 // Replies receives the answers to forwarded requests, by their ids. An answer that is Elsewhere comes with the
-// owner of the shard, as far as the peer knows it. Replies does not wait, and is called in the order of arrival.
+// owner of the shard, if the peer has one. Replies does not wait, and is called in the order of arrival.
 type Replies func(id uint64, a request.Answer, owner ownership.Route)
 
 // Dial makes a link from one process to another. The link lives until it is cut or ctx ends; then closed is

@@ -13,9 +13,9 @@
 //
 // # What callers do
 //
-// Callers record owners as they learn of them (SetOwner, ClearOwner), report the end of links
+// Callers record owners as they discover them (SetOwner, ClearOwner), report the end of links
 // (HandleLinkEnd), and advance the time (Tick). A forwarded request is never forwarded again: the process
-// that receives it answers it, or returns it with the owner that it knows.
+// that receives it answers it, or returns it with the owner known to it.
 package peers
 
 import (
@@ -92,7 +92,7 @@ func NewRemote(c RemoteConfig) *Remote {
 	return r
 }
 
-// elsewhere is the Decider of a shard that another process owns. It cannot look claims up.
+// elsewhere is the Decider of a shard that another process owns. It cannot look up claims.
 type elsewhere struct{}
 
 func (elsewhere) Recall(clock.Now, request.Request) (a request.Answer, ok bool) { return a, false }
@@ -296,7 +296,7 @@ const forwardBits = 44
 func ShardOf(id uint64) int { return int(id >> forwardBits) }
 
 // HandleReply handles the answer to a forwarded request. After an answer that is Elsewhere the request waits
-// again, before all later ones; owner is the owner that the peer knows.
+// again, before all later ones; owner is the owner known to the peer.
 func (r *Remote) HandleReply(now clock.Now, id uint64, a request.Answer, owner ownership.Route) {
 	r.update(func() []*request.Ticket {
 		i := slices.IndexFunc(r.sent, func(t *request.Ticket) bool { return t.ForwardID == id })

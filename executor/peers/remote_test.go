@@ -315,7 +315,7 @@ func TestRemoteForsaken(t *testing.T) {
 		a, b, c := w.offers("a", key), w.offers("b", key), w.offers("c", key)
 		es := w.asked("p", "a", "b", "c")
 		for i, x := range []*waiter{a, b} {
-			if got := x.ticket.GiveUp(); got.Outcome != api.Unknown {
+			if got := x.ticket.Cancel(); got.Outcome != api.Unknown {
 				t.Errorf("who gives up hears %+v", got)
 			}
 			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].forwarded, forwarded{ID: es[i].ID, UID: "run", Cancel: true, Request: request.Request{User: x.ticket.User, Key: x.ticket.Key}}) {
@@ -336,7 +336,7 @@ func TestRemoteForsaken(t *testing.T) {
 
 		d := w.offers("d", key)
 		w.asked("q", "d")
-		d.ticket.GiveUp()
+		d.ticket.Cancel()
 		w.sent = nil
 		w.r.HandleLinkEnd(w.now, "q") // it may have been decided
 		w.r.SetOwner(w.now, w.owner("p", 6))
@@ -526,7 +526,7 @@ func TestRemoteOtherRules(t *testing.T) {
 	first.ticket.Finish()
 	gone := w.offers("a", "1")
 	es = w.asked("p", "a")
-	gone.ticket.GiveUp()
+	gone.ticket.Cancel()
 	w.answers(es[0], request.Answer{Outcome: api.NotChecked, OtherRules: true})
 	if n := w.r.Underway.Len(); n != 0 {
 		t.Errorf("%d are under way", n)
@@ -583,12 +583,12 @@ func TestRemoteKeys(t *testing.T) {
 func TestRemoteGivesUp(t *testing.T) {
 	w := newRemoteWorld(t)
 	a, b := w.offers("a", "1"), w.offers("b", "1")
-	if got := a.ticket.GiveUp(); got.Outcome != api.Overloaded {
+	if got := a.ticket.Cancel(); got.Outcome != api.Overloaded {
 		t.Errorf("while it waits: %+v", got)
 	}
 	w.r.SetOwner(w.now, w.owner("p", 4))
 	es := w.asked("p", "b")
-	if got := b.ticket.GiveUp(); got.Outcome != api.Unknown || !w.doubts.Has("b", "1") {
+	if got := b.ticket.Cancel(); got.Outcome != api.Unknown || !w.doubts.Has("b", "1") {
 		t.Errorf("while it is asked for: %+v", got)
 	}
 	w.sent = nil // TestRemoteForsaken holds what the owner hears
@@ -597,7 +597,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	// One that came back unseen may be withdrawn again, and is not sent anew.
 	c := w.offers("c", "1")
 	w.bounces(ownership.Route{}, w.asked("p", "c")...)
-	if got := c.ticket.GiveUp(); got.Outcome != api.Overloaded {
+	if got := c.ticket.Cancel(); got.Outcome != api.Overloaded {
 		t.Errorf("when it came back: %+v", got)
 	}
 	w.pass(ownerPause)
@@ -610,7 +610,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	d := w.offers("d", "1")
 	d.ticket.OnAnswer(nil)
 	w.answers(w.asked("p", "d")[0], remoteSold)
-	if got := d.ticket.GiveUp(); got.Outcome != api.Sold {
+	if got := d.ticket.Cancel(); got.Outcome != api.Sold {
 		t.Errorf("with its answer there: %+v", got)
 	}
 
@@ -619,7 +619,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	w.asked("p", "e")
 	w.r.ClearOwner("p")
 	w.r.HandleLinkEnd(w.now, "p")
-	if got := e.ticket.GiveUp(); got.Outcome != api.Unknown {
+	if got := e.ticket.Cancel(); got.Outcome != api.Unknown {
 		t.Errorf("when the link was cut: %+v", got)
 	}
 }
@@ -714,7 +714,7 @@ func TestRemoteCloses(t *testing.T) {
 	es := w.asked("p", "sent")
 	w.r.ClearOwner("p")
 	waits, gone := w.offers("waits", "1"), w.offers("gone", "1")
-	gone.ticket.GiveUp()
+	gone.ticket.Cancel()
 	w.r.Close(request.Answer{Outcome: api.Closed})
 	sent.hears(api.Unknown)
 	waits.hears(api.Closed)
@@ -816,7 +816,7 @@ func TestRemoteEndsQueries(t *testing.T) {
 	waits := w.query("a")
 	w.r.SetOwner(w.now, w.owner("p", 4))
 	sent := w.query("b")
-	if got := sent.ticket.GiveUp(); got.Outcome != api.Standby {
+	if got := sent.ticket.Cancel(); got.Outcome != api.Standby {
 		t.Errorf("a query that is given up is answered with %+v", got)
 	}
 	w.r.Close(request.Answer{Outcome: api.NoQuorum})

@@ -374,5 +374,5 @@ func wait(ctx context.Context, t *request.Ticket) request.Answer {
 	if t.Await(ctx) {
 		return t.Finish()
 	}
-	return t.GiveUp()
+	return t.Cancel()
 }

@@ -128,8 +128,8 @@ var errPlain = errors.New("it does not use TLS, but this process sends its token
 
 // received handles a reply of the peer.
 func (l *link) received(r *streampb.Reply) {
-	if says, ok := r.GetKind().(*streampb.Reply_Problem); ok { // about the link itself
-		l.refused(says.Problem.GetDetail())
+	if problem, ok := r.GetKind().(*streampb.Reply_Problem); ok { // about the link itself
+		l.refused(problem.Problem.GetDetail())
 		return
 	}
 	ReceiveReply(r, l.replies)

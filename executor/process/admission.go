@@ -196,7 +196,7 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 // notFollowed is the message while the sale's log is damaged.
 const notFollowed = "the sale's log cannot be followed"
 
-// Refuse returns the answer to a request that is refused with a before its key was looked up: a; Unknown, if an
+// Refuse returns the answer to a request that is refused with a before its key is looked up: a; Unknown, if an
 // earlier request of the same user and key may yet be accepted; or the claim, if one was accepted. It also works
 // while this process does not serve.
 func (d *Admission) Refuse(r request.Request, a request.Answer) request.Answer {
@@ -226,7 +226,7 @@ func check(r *request.Request) string {
 	case len(r.Key) > api.MaxKey:
 		return fmt.Sprintf("a key has at most %d bytes", api.MaxKey)
 	case r.Units != nil && (r.Adjacent || int64(len(r.Units)) != r.Quantity):
-		return "whoever names units asks for as many, and not for adjacent ones"
+		return "a request that names units has their number as its quantity, and is not for adjacent ones"
 	}
 	for i, unit := range r.Units {
 		if unit < 1 || i > 0 && unit <= r.Units[i-1] {

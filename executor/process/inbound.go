@@ -55,8 +55,8 @@ func (v *Inbound) Gone() { v.d.inbound.CompareAndDelete(v.from, v) }
 func (v *Inbound) Serve(ctx context.Context, m *streampb.Request, r *request.Request) {
 	d, now, id, cancel := v.d, v.d.clock(), m.GetId(), m.GetCancel() != nil
 	t := d.serving.Load()
-	// A process that does not know yet that a sale was begun anew would take what is decided here
-	// for the run before: an entry for one that was not drawn then.
+	// A process that has not read yet that a sale was begun anew would take a decision here for one
+	// of the run before: an entry for one that was not drawn then.
 	if run := m.GetRun(); t == nil || run != "" && run != t.uid {
 		if !cancel {
 			v.back(id, request.Answer{Elsewhere: true}, ownership.Route{})

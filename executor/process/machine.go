@@ -13,8 +13,8 @@
 // # What is left to callers
 //
 // A shell supplies the time (Config.Clock), makes the calls that Advance passes to it, and calls Advance
-// after each input. It runs the shards of Effects.Opened and the Batchers, makes and ends links to peers as
-// Effects.Dial and Effects.Hang say, and delivers the answers of Pending requests. Package executor is the
+// after each input. It runs the shards of Effects.Opened and the Batchers, makes and ends links to peers by
+// Effects.Dial and Effects.Hang, and delivers the answers of Pending requests. Package executor is the
 // shell of a server, and package sim/stepped that of the simulation.
 //
 // # States

@@ -20,7 +20,7 @@ func (d *Admission) wait(ctx context.Context, ticket *request.Ticket, t *session
 	for ; ticket != nil; changed++ {
 		switch {
 		case !ticket.Await(ctx):
-			*a = ticket.GiveUp()
+			*a = ticket.Cancel()
 		case ticket.Answer.OtherRules && changed < mostRuleChanges:
 			ticket, t = d.admitAgain(ctx, d.clock(), ticket, nil, a)
 			continue
@@ -102,7 +102,7 @@ func (p *Pending) DoAgain() {
 	defer cancel()
 	p.cancel, p.session = cancel, nil // wait completes the answer
 	p.state.Store(pendingBlocked)
-	if p.givenUp.Load() {
+	if p.cancelled.Load() {
 		cancel()
 	}
 	var a request.Answer
@@ -126,9 +126,9 @@ type Pending struct {
 	session  *session // under which it was admitted
 	answered func(request.Answer)
 
-	state   atomic.Int32
-	givenUp atomic.Bool
-	cancel  context.CancelFunc
+	state     atomic.Int32
+	cancelled atomic.Bool
+	cancel    context.CancelFunc
 }
 
 // The states of a Pending.
@@ -168,12 +168,12 @@ func (p *Pending) Deliver() {
 	p.finish(p.ticket.Finish())
 }
 
-// GiveUp ends the wait: the request is answered with Overloaded, if it surely is not accepted, or with
+// Cancel ends the wait: the request is answered with Overloaded, if it surely is not accepted, or with
 // Unknown. It does nothing after an answer.
-func (p *Pending) GiveUp() {
-	p.givenUp.Store(true)
+func (p *Pending) Cancel() {
+	p.cancelled.Store(true)
 	if p.state.CompareAndSwap(pendingWaiting, pendingDone) {
-		p.reply(p.ticket.GiveUp())
+		p.reply(p.ticket.Cancel())
 		return
 	}
 	if p.state.Load() == pendingBlocked {
@@ -192,6 +192,6 @@ func (p *Pending) reply(a request.Answer) {
 }
 
 // mostRuleChanges bounds how often a request is decided again because the rules have changed since it
-// was admitted. After that the requester repeats it: this process does not know the rules of its
-// shard yet.
+// was admitted. After that the requester repeats it: the rules of its shard are not known to this
+// process yet.
 const mostRuleChanges = 2

@@ -24,16 +24,16 @@ func TestPendingBlocked(t *testing.T) {
 				}
 				cancel := p.cancel
 				p.cancel = func() { ended = true; cancel() }
-				p.GiveUp()
+				p.Cancel()
 				return clock.Now{}
 			}})
 			p = &Pending{m: m, answered: func(a request.Answer) { answers = append(answers, a) }}
 			p.ticket = request.NewTicket(new(sync.Pool), request.Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
 			if p.state.Store(pendingAnswered); before {
-				p.GiveUp()
+				p.Cancel()
 			}
 			p.DoAgain()
-			p.GiveUp()
+			p.Cancel()
 			if p.Deliver(); len(answers) != 1 || answers[0].Outcome != api.Standby || !ended {
 				t.Errorf("%+v, and its context has ended: %v", answers, ended)
 			}

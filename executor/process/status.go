@@ -22,7 +22,7 @@ import (
 // Status is a sale as the process that serves it sees it.
 type Status struct {
 	// SaleSummary has no units, and the phase of the ledger, which disregards the hours. View adds the units
-	// and applies the hours. Outcome is why this process does not know the whole sale; "": it does. If it is set,
+	// and applies the hours. Outcome is why the whole sale is unknown to this process; "": it is known. If it is set,
 	// some other fields are zero, shards may be Unknown, and phase and hours are those of the sale's log.
 	api.SaleSummary
 	About     spec.About
@@ -153,8 +153,8 @@ func (d *Admission) absent() error {
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }
 
-// Status returns the state of the sale as this process knows it: from its own shards, and from the updates of
-// its peers.
+// Status returns the state of the sale as known to this process: from its own shards, and from the updates
+// of its peers.
 func (d *Admission) Status() Status {
 	t, h, now := d.serving.Load(), d.health.Load(), d.clock()
 	away := d.away.Load().Outcome

@@ -16,11 +16,11 @@ import (
 // A rehearsal of a draw begins like any other (Drive): each claim is an entry. Then drive.draw does this:
 //
 //  1. Drawing closes the sale and reveals the draw, as an operator would.
-//  2. Buyers with ranked entries ask again with their keys. Those answered `entered` may follow
-//     as substitutes. They repeat this until the server reports that all awards are made and
-//     settled. A buyer answered `held` has won, and plays the story of the claim: see stories.
-//  3. All others ask, too.
-//  4. All buyers ask once more, and must get the same answer as before.
+//  2. Buyers with ranked entries repeat their requests until the server reports that every award
+//     is made, and sold or lapsed. A buyer answered `entered` may follow as a substitute. A buyer
+//     answered `held` has won, and plays the story of the claim: see stories.
+//  3. All other buyers repeat their requests.
+//  4. All buyers repeat their requests once more, and must get the same answer as before.
 //
 // drawjudge.go judges the answers, and drawreport.go reports them.
 
@@ -30,8 +30,8 @@ type Drawing struct {
 	Close func(context.Context) error
 
 	// Reveal publishes the order. It returns the names of the ranked claims in the order of their
-	// ranks. Their buyers ask before the others: awards are held for seconds only, and a large
-	// crowd takes longer to ask.
+	// ranks. Their buyers repeat their requests before the others: awards are held for seconds
+	// only, and the requests of a large crowd take longer.
 	Reveal func(context.Context) (ranked []string, err error)
 }
 
@@ -40,7 +40,7 @@ type entrant struct {
 	click
 	claim   string   // name of the entry; "": the request was refused, or its result is unknown
 	doubt   bool     // no answer has reported yet whether it has entered
-	place   int      // order in which buyers ask: from 0 the ranked, then inDoubt, then unranked
+	place   int      // order of the repeated requests: from 0 the ranked, then inDoubt, then unranked
 	answers []record // answers after the draw, in order of time
 }
 
@@ -88,11 +88,11 @@ type drawn struct {
 	reveal   time.Duration // duration of the reveal
 	revealed clock.Now
 	sale     api.Sale // last status from the server
-	missing  bool     // some awards were not reported and settled in time
+	missing  bool     // some awards were not reported, or neither sold nor lapsed, in time
 }
 
-// draw closes and reveals the draw that the records have entered, and lets all buyers ask for their
-// results.
+// draw closes and reveals the draw that the records have entered, and repeats the requests of all
+// buyers.
 func (d *drive) draw(ctx context.Context, records []record) (err error) {
 	w := &drawn{drive: d, entrants: entrantsOf(records)}
 	d.drawn = w
@@ -113,14 +113,14 @@ func (d *drive) draw(ctx context.Context, records []record) (err error) {
 
 	others, _ := slices.BinarySearchFunc(w.entrants, unranked, func(e *entrant, place int) int { return cmp.Compare(e.place, place) })
 	stories, running := errgroup.WithContext(ctx)
-	stories.Go(func() error { return w.hear(running, stories, w.entrants[:others]) })
+	stories.Go(func() error { return w.poll(running, stories, w.entrants[:others]) })
 	if err := stories.Wait(); err != nil {
 		return err
 	}
-	if err := w.ask(ctx, w.entrants[others:], nil); err != nil {
+	if err := w.repeat(ctx, w.entrants[others:], nil); err != nil {
 		return err
 	}
-	return w.ask(ctx, w.entrants, nil)
+	return w.repeat(ctx, w.entrants, nil)
 }
 
 // entrantsOf returns one entrant for each key that entered or was refused, however often it was
@@ -168,9 +168,9 @@ func (w *drawn) place(e *entrant) int {
 	return rank
 }
 
-// hear repeats the requests of the ranked until all awards are made and settled, or until nothing
-// has changed for Patience.
-func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*entrant) error {
+// poll repeats the requests of the ranked until the awards are complete, or until nothing has
+// changed for Patience.
+func (w *drawn) poll(ctx context.Context, stories *errgroup.Group, ranked []*entrant) error {
 	const interval = 50 * time.Millisecond
 	waiting, reported := ranked, -1
 	var changed time.Duration
@@ -185,11 +185,11 @@ func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*ent
 			if n := w.awards(); n != reported {
 				reported, changed = n, now
 			}
-			if w.settled(reported) {
+			if w.complete(reported) {
 				return nil
 			}
 			if sale.Draw != nil && sale.Draw.Complete {
-				if err := w.ask(ctx, waiting, stories); err != nil {
+				if err := w.repeat(ctx, waiting, stories); err != nil {
 					return err
 				}
 				waiting = slices.DeleteFunc(slices.Clone(ranked), func(e *entrant) bool {
@@ -217,8 +217,8 @@ func (w *drawn) awards() (n int) {
 	return n
 }
 
-// settled reports whether all possible awards are made and reported, and each is sold or has lapsed.
-func (w *drawn) settled(reported int) bool {
+// complete reports whether all possible awards are made and reported, and each is sold or has lapsed.
+func (w *drawn) complete(reported int) bool {
 	d := w.sale.Draw
 	if d == nil || !d.Complete {
 		return false
@@ -227,12 +227,12 @@ func (w *drawn) settled(reported int) bool {
 	return w.sale.Sold+d.Lapsed == most && int64(reported) == most
 }
 
-// ask repeats the request of each entrant once. Buyers who first learn of an award begin their
-// stories in the group stories. If it is nil, no story begins.
-func (w *drawn) ask(ctx context.Context, entrants []*entrant, stories *errgroup.Group) error {
-	return w.work(ctx, w.workers, len(entrants), func(asking context.Context, _ *errgroup.Group, one *worker, i int) error {
+// repeat repeats the request of each entrant once. The first report of an award begins the buyer's
+// story in the group stories. If stories is nil, no story begins.
+func (w *drawn) repeat(ctx context.Context, entrants []*entrant, stories *errgroup.Group) error {
+	return w.work(ctx, w.workers, len(entrants), func(sending context.Context, _ *errgroup.Group, one *worker, i int) error {
 		e := entrants[i]
-		r, err := one.ask(asking, e.click)
+		r, err := one.send(sending, e.click)
 		if err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (w *drawn) play(ctx context.Context, stories *errgroup.Group, r record) err
 		return nil
 	}
 	r.At = r.HeldUntil.Add(-time.Duration(w.Payment.HoldFor)) // time of the award; the claim has the time of the entry
-	if r.Outcome == api.Expired {                             // the buyer asked too late
+	if r.Outcome == api.Expired {                             // the request came too late
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.plays = append(w.plays, &play{key: r.key, claim: r.Claim})

@@ -136,47 +136,47 @@ func TestBrokenDraws(t *testing.T) {
 	}{
 		"sells before the draw": {false, onceOpen(func(_ *drawShop, _ *paidClaim, a *drawAnswer) {
 			a.claim.Outcome, a.claim.Units = api.Sold, []int64{1}
-		}), "asked for 1 unit and was answered 201 sold"},
+		}), "requested 1 unit and received 201 sold"},
 		"gives units to an entry": {false, onceOpen(func(_ *drawShop, _ *paidClaim, a *drawAnswer) { a.claim.Units = []int64{1} }),
-			"asked for 1 unit and was answered 201 entered"},
+			"requested 1 unit and received 201 entered"},
 		"answers another buyer": {false, onceOpen(func(_ *drawShop, _ *paidClaim, a *drawAnswer) { a.claim.User = "somebody" }), `of user "somebody"`},
 		"lets a user enter twice": {false, func(s *drawShop, q api.Request, _ *paidClaim, a *drawAnswer) {
 			if !s.lied && a.said.Outcome == api.LimitReached && q.Quantity == 1 {
 				s.lied, *a = true, s.accept(q)
 			}
 		}, "has two entries: claim 0-1-"},
-		"is closed while it is open": {false, onceOpen(says(api.Closed)), "while the draw took entries, and was told 409 closed"},
+		"is closed while it is open": {false, onceOpen(says(api.Closed)), "while the draw took entries, and received 409 closed"},
 		"is sold out while it is open": {false, onceOpen(func(s *drawShop, c *paidClaim, a *drawAnswer) {
 			a.refuse(api.SoldOut)
-		}), "while the draw took entries, and was told 409 sold_out"},
+		}), "while the draw took entries, and received 409 sold_out"},
 		"refuses a first entry": {false, func(s *drawShop, q api.Request, c *paidClaim, a *drawAnswer) {
 			if a.status == http.StatusCreated && len(s.claims) > 50 {
 				s.claims = s.claims[:len(s.claims)-1]
 				delete(s.byKey, q.Key)
 				a.refuse(api.LimitReached)
 			}
-		}, "was told that the limit is reached"},
+		}, "received limit_reached"},
 		"gives two claims for one key": {false, func(s *drawShop, _ api.Request, c *paidClaim, a *drawAnswer) {
 			if !s.lied && a.status == http.StatusOK {
 				s.lied, a.claim.ID = true, "7-7-7"
 			}
 		}, "had two answers"},
 		"gives one claim to two": {false, onceOpen(func(s *drawShop, c *paidClaim, a *drawAnswer) { a.claim.ID = s.claims[0].ID }), "claim 0-1-0 was given to"},
-		"forgets an entry":       {false, onceDrawn(isLoser, says(api.Closed)), "was told entered, and then 409 closed"},
+		"forgets an entry":       {false, onceDrawn(isLoser, says(api.Closed)), "received entered, and then 409 closed"},
 		"sells to who has not entered": {false, onceDrawn(isNobody, gives(api.Sold, 3)),
-			"was told sold after the draw, and never that it had entered"},
+			"received sold after the draw, and never entered"},
 		"lets somebody enter after the draw": {false, onceDrawn(isNobody, gives(api.Entered, 3)),
-			"was told entered after the draw, and never that it had entered"},
+			"received entered after the draw, and never entered"},
 		"tells of another's claim": {false, onceDrawn(is(api.Sold), func(s *drawShop, c *paidClaim, a *drawAnswer) { a.claim.ID = "7-7-7" }),
-			"and was told after the draw of claim 7-7-7"},
+			"and received after the draw claim 7-7-7"},
 		"takes back what was won":   {false, secondTime(is(api.Sold), says(api.NotDrawn)), "], and then 409 not_drawn"},
-		"sells after not_drawn":     {false, secondTime(isLoser, gives(api.Sold, 3)), "was told not_drawn, and then 200 sold with units [3]"},
+		"sells after not_drawn":     {false, secondTime(isLoser, gives(api.Sold, 3)), "received not_drawn, and then 200 sold with units [3]"},
 		"changes what was won":      {false, secondTime(is(api.Sold), gives(api.Sold, 99)), "], and then 200 sold with units [99]"},
 		"sells a unit twice":        {false, onceDrawn(func(s *drawShop, c *paidClaim) bool { return c == s.order[3] }, func(s *drawShop, c *paidClaim, a *drawAnswer) { c.Units = s.order[1].Units; a.claim.Units = c.Units }), "was sold twice"},
-		"gives two units":           {false, onceDrawn(is(api.Sold), func(_ *drawShop, _ *paidClaim, a *drawAnswer) { a.claim.Units = []int64{77, 78} }), "was told entered, and then 200 sold with units [77 78]"},
-		"holds where nobody pays":   {false, onceDrawn(is(api.Sold), gives(api.Held, 3)), "was told entered, and then 200 held"},
+		"gives two units":           {false, onceDrawn(is(api.Sold), func(_ *drawShop, _ *paidClaim, a *drawAnswer) { a.claim.Units = []int64{77, 78} }), "received entered, and then 200 sold with units [77 78]"},
+		"holds where nobody pays":   {false, onceDrawn(is(api.Sold), gives(api.Held, 3)), "received entered, and then 200 held"},
 		"sells more than there are": {false, func(s *drawShop, _ api.Request, c *paidClaim, a *drawAnswer) { s.stock = 41 }, "41 units sold of a stock of 40"},
-		"sells before it is paid":   {true, onceDrawn(is(api.Held), gives(api.Sold, 3)), "was told entered, and then 200 sold"},
+		"sells before it is paid":   {true, onceDrawn(is(api.Held), gives(api.Sold, 3)), "received entered, and then 200 sold"},
 		"gives away what is held": {true, func(s *drawShop, _ api.Request, c *paidClaim, a *drawAnswer) {
 			if s.revealed && is(api.Held)(s, c) && c != s.order[0] {
 				c.Units = s.order[0].Units
@@ -187,15 +187,15 @@ func TestBrokenDraws(t *testing.T) {
 			a.refuse(api.Expired)
 			a.said.Claims = []api.Claim{c.Claim}
 		}),
-			"was told entered, and then 409 expired"},
+			"received entered, and then 409 expired"},
 		"forgets who has paid": {true, onceDrawn(is(api.Sold), says(api.Expired)), "], and then 409 expired"},
-		"never awards":         {false, func(s *drawShop, _ api.Request, _ *paidClaim, _ *drawAnswer) { s.stuck = true }, "0 buyers were told of an award, and nothing more happened"},
-		"never releases":       {true, func(s *drawShop, _ api.Request, _ *paidClaim, _ *drawAnswer) { s.leaks = true }, "told of an award, and nothing more happened"},
+		"never awards":         {false, func(s *drawShop, _ api.Request, _ *paidClaim, _ *drawAnswer) { s.stuck = true }, "0 buyers were notified of an award, and nothing more happened"},
+		"never releases":       {true, func(s *drawShop, _ api.Request, _ *paidClaim, _ *drawAnswer) { s.leaks = true }, "notified of an award, and nothing more happened"},
 		"lets losers hope": {false, func(s *drawShop, _ api.Request, c *paidClaim, a *drawAnswer) {
 			if s.revealed && isLoser(s, c) {
 				a.status, a.claim = http.StatusOK, c.Claim
 			}
-		}, "told that they may still win, and the ranks left are 60"},
+		}, "still waiting for an award, and the ranks left are 60"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -232,11 +232,11 @@ func TestFalseDrawBooks(t *testing.T) {
 		}{
 			"nothing":                     {"", none, right, ""},
 			"an entry is missing":         {api.Entered, func(b *api.Claim) { b.ID = "9-9-9" }, right, "the ledger does not have it"},
-			"an entry nobody knows":       {api.Entered, func(b *api.Claim) { b.ID = "9-9-9" }, right, "nobody was told that it had entered"},
+			"an entry nobody knows":       {api.Entered, func(b *api.Claim) { b.ID = "9-9-9" }, right, "no answer reported its entry"},
 			"an entry is another's":       {api.Entered, func(b *api.Claim) { b.User = "somebody" }, right, "in the ledger it is of somebody"},
 			"a user has two":              {api.Entered, func(b *api.Claim) { b.User = s.order[0].User }, right, "the ledger has two entries of"},
 			"an award nobody knows":       {api.Entered, func(b *api.Claim) { b.Outcome, b.Units = api.Sold, []int64{77} }, right, ", and in the ledger it is sold"},
-			"an award that is none":       {api.Sold, func(b *api.Claim) { b.Outcome, b.Units = api.Entered, nil }, right, "was told sold, and in the ledger it is entered"},
+			"an award that is none":       {api.Sold, func(b *api.Claim) { b.Outcome, b.Units = api.Entered, nil }, right, "received sold, and in the ledger it is entered"},
 			"other units":                 {api.Sold, func(b *api.Claim) { b.Units = []int64{4711} }, right, "4711]"},
 			"another order":               {"", none, func(v *draw.Report) { v.OK, v.Problems = false, []string{"claim 1-2-3: it is out of order"} }, "the draw: claim 1-2-3"},
 			"not right, and nobody knows": {"", none, func(v *draw.Report) { v.OK = false }, "the draw: it is not as it was published"},

@@ -30,14 +30,14 @@ func (j *judge) drawn(w *drawn, records []record) {
 	for i := range records {
 		r := &records[i]
 		if !r.accepted() && !r.later() && r.Outcome != api.LimitReached && r.Outcome != api.NotEligible {
-			j.violated("%s wanted to enter while the draw took entries, and was told %d %s", r.key, r.status, r.Outcome)
+			j.violated("%s tried to enter while the draw took entries, and received %d %s", r.key, r.status, r.Outcome)
 		}
 	}
 	j.entrants = slices.SortedFunc(slices.Values(w.entrants), func(a, b *entrant) int { return cmp.Compare(a.key, b.key) })
 	for _, e := range j.entrants {
 		j.follows(e)
 	}
-	j.allTold(w)
+	j.allReported(w)
 }
 
 // follows checks the sequence of answers to one buyer.
@@ -51,14 +51,14 @@ func (j *judge) follows(e *entrant) {
 			continue // another answer reports the state
 		case key == nil:
 			if !j.unresolved && (r.Outcome.Accepted() || ended(r.Outcome)) {
-				j.violated("%s was told %s after the draw, and never that it had entered", e.key, r.Outcome)
+				j.violated("%s received %s after the draw, and never entered", e.key, r.Outcome)
 			}
 			continue
 		case r.ID != "" && (r.ID != key.first.ID || r.User != e.user):
-			j.violated("%s has entered as claim %s, and was told after the draw of claim %s of %s", e.key, key.first.ID, r.ID, r.User)
+			j.violated("%s has entered as claim %s, and received after the draw claim %s of %s", e.key, key.first.ID, r.ID, r.User)
 			continue
 		case !j.mayFollow(was, r):
-			j.violated("%s, which is claim %s, was told %s, and then %d %s", e.key, key.first.ID, toldText(was), r.status, toldText(r))
+			j.violated("%s, which is claim %s, received %s, and then %d %s", e.key, key.first.ID, answerText(was), r.status, answerText(r))
 			return // one violation is enough
 		}
 		if r.Outcome == api.Sold && was.Outcome == api.Entered {
@@ -68,8 +68,8 @@ func (j *judge) follows(e *entrant) {
 	}
 }
 
-// toldText describes an answer: its outcome, and its units if it has some.
-func toldText(r *record) string {
+// answerText formats an answer: its outcome, and its units if it has some.
+func answerText(r *record) string {
 	if len(r.Units) == 0 {
 		return string(r.Outcome)
 	}
@@ -86,7 +86,7 @@ func (j *judge) mayFollow(was, r *record) bool {
 			return true
 		case j.c.Payment == nil:
 			return r.Outcome == api.Sold && len(r.Units) == 1
-		case r.Outcome == api.Expired: // the buyer asked too late
+		case r.Outcome == api.Expired: // the request came too late
 			return v != nil && !r.ended.Wall.Before(v.claim.HeldUntil.Add(time.Duration(j.c.Payment.Grace)))
 		}
 		return r.Outcome == api.Held && len(r.Units) == 1
@@ -106,12 +106,12 @@ func (v *play) ending() api.Outcome {
 	return v.state
 }
 
-// allTold checks that every award was reported, and that as many buyers are still waiting as there
+// allReported checks that every award was reported, and that as many buyers are still waiting as there
 // are ranks left.
-func (j *judge) allTold(w *drawn) {
+func (j *judge) allReported(w *drawn) {
 	reported := w.awards()
 	if w.missing {
-		j.violated("%s told of an award, and nothing more happened: the server says that %s sold and %s held",
+		j.violated("%s notified of an award, and nothing more happened: the server reports that %s sold and %s held",
 			spec.Subject(reported, "buyer", "was", "were"), spec.Subject(w.sale.Sold, "unit", "is", "are"), spec.Subject(w.sale.Held, "unit", "is", "are"))
 		return
 	}
@@ -122,7 +122,7 @@ func (j *judge) allTold(w *drawn) {
 		}
 	}
 	if left := len(w.ranks) - reported; waiting != left && !j.unresolved {
-		j.violated("%s told that they may still win, and the ranks left are %d", spec.Subject(waiting, "buyer", "was", "were"), left)
+		j.violated("%s still waiting for an award, and the ranks left are %d", spec.Subject(waiting, "buyer", "was", "were"), left)
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *Report) CompareDraw(books []api.Claim, verified *draw.Report) {
 		b := &books[i]
 		has[b.ID] = b
 		if j.claims[b.ID] == nil && !j.unresolved {
-			j.violated("the ledger has claim %s of %s, and nobody was told that it had entered", b.ID, b.User)
+			j.violated("the ledger has claim %s of %s, and no answer reported its entry", b.ID, b.User)
 		}
 		if other := users[b.User]; other != "" {
 			j.violated("the ledger has two entries of %s: claim %s and claim %s", b.User, other, b.ID)
@@ -161,7 +161,7 @@ func (r *Report) CompareDraw(books []api.Claim, verified *draw.Report) {
 	if j.c.Payment != nil {
 		r.Compare(won)
 	}
-	r.tell()
+	r.setViolations()
 }
 
 // drawBooked compares one entry with the ledger.
@@ -177,9 +177,9 @@ func (j *judge) drawBooked(e *entrant, b *api.Claim) {
 		j.violated("claim %s is the entry of %s, and in the ledger it is of %s", b.ID, e.user, b.User)
 	case last == nil:
 	case awarded(b.Outcome) != (e.won() != nil):
-		j.violated("%s, which is claim %s, was told %s, and in the ledger it is %s", e.key, b.ID, last.Outcome, b.Outcome)
+		j.violated("%s, which is claim %s, received %s, and in the ledger it is %s", e.key, b.ID, last.Outcome, b.Outcome)
 	case j.c.Payment == nil && last.Outcome == api.Sold && !slices.Equal(last.Units, b.Units):
-		j.violated("%s, which is claim %s, was told that it has the units %v, and in the ledger it has %v", e.key, b.ID, last.Units, b.Units)
+		j.violated("%s, which is claim %s, received the units %v, and in the ledger it has %v", e.key, b.ID, last.Units, b.Units)
 	}
 }
 

@@ -11,7 +11,7 @@ type Draw struct {
 	Entries       int     `json:"entries"`
 	Users         int     `json:"users"`         // users with an entry
 	SecondEntries int     `json:"secondEntries"` // requests refused because the user has an entry
-	SameAnswer    int     `json:"sameAnswer"`    // repeated requests that were told of their own entry
+	SameAnswer    int     `json:"sameAnswer"`    // repeated requests answered with their own entry
 	EnterSeconds  float64 `json:"enterSeconds"`  // from the first request to the last answer
 
 	RevealSeconds float64 `json:"revealSeconds"` // duration of publishing entries, secret and ranks

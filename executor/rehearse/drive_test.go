@@ -113,7 +113,7 @@ func TestBrokenShops(t *testing.T) {
 			if a.status == http.StatusOK {
 				a.status = http.StatusCreated
 			}
-		}}, "told twice that it is new"},
+		}}, "twice reported as new"},
 		"forgets what it accepted": {&shop{before: func(s *shop, _ http.ResponseWriter, c ask) bool {
 			delete(s.kept, c.key)
 			return false
@@ -131,14 +131,14 @@ func TestBrokenShops(t *testing.T) {
 			if a.Outcome == "sold_out" {
 				a.Outcome = "limit_reached"
 			}
-		}}, "was told that the limit is reached, but has 0 units"},
+		}}, "received limit_reached, but has 0 units"},
 		"answers another buyer": {&shop{after: func(_ *shop, _ ask, a *answer) { a.User = "somebody" }}, `of user "somebody"`},
 		"leaves units out":      {&shop{after: func(_ *shop, _ ask, a *answer) { a.Units = nil }}, "and 0 units"},
 		"talks nonsense": {&shop{before: func(_ *shop, w http.ResponseWriter, _ ask) bool {
 			w.WriteHeader(http.StatusCreated)
 			io.WriteString(w, "<html>")
 			return true
-		}}, `was answered 201 http_201 with claim ""`},
+		}}, `received 201 http_201 with claim ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.shop.stock, c.shop.limit = 100, 1

@@ -11,13 +11,13 @@ import (
 )
 
 // Fairness reports whether claims were served in the order of arrival. A request was overtaken if
-// it was refused for lack of units, and a request sent later for no fewer units was given them: the
+// it was refused for lack of units, and a request sent later for no fewer units was accepted: the
 // latter is an inversion. Concurrent requests may be served in either order; the difference of
 // their sending times shows the extent of an inversion. Of a repeated claim the last request
 // counts, which got the final answer.
 //
 // The two refusals are counted separately, since they differ in weight: sold_out is final, and
-// after none_now the buyer may ask again.
+// after none_now the buyer may repeat the request.
 type Fairness struct {
 	SoldOut Inversions `json:"soldOut"`
 

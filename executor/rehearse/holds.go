@@ -187,16 +187,16 @@ func (j *judge) hasEnded(first, r *record) bool {
 	if v == nil {
 		return false
 	}
-	asked := func(how api.How) bool {
+	requested := func(how api.How) bool {
 		return slices.ContainsFunc(v.steps, func(s step) bool { return s.how == how && s.began.Mono < r.ended.Mono })
 	}
 	switch r.Outcome {
 	case api.Expired:
 		return v.state != api.Refunded && !r.ended.Wall.Before(v.claim.HeldUntil.Add(time.Duration(j.c.Payment.Grace)))
 	case api.Cancelled:
-		return asked(api.Cancel)
+		return requested(api.Cancel)
 	case api.Refunded:
-		return asked(api.Refund)
+		return requested(api.Refund)
 	}
 	return false
 }
@@ -208,7 +208,7 @@ func (j *judge) tooEarly(r *record) {
 		return
 	}
 	if sold := j.soldBy(r.ended.Wall); sold < j.c.Stock {
-		j.violated("%s was told that the sale is sold out, but only %d of %d units can have been sold by then", r.key, sold, j.c.Stock)
+		j.violated("%s received sold_out, but only %d of %d units can have been sold by then", r.key, sold, j.c.Stock)
 	}
 }
 
@@ -302,7 +302,7 @@ func end(t time.Time) string {
 func clockText(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 // Compare compares the answers to buyers of a sale with payment with the claims of the ledger at the
-// end, as a look-up has them, and adds violations to the report:
+// end, as queries return them, and adds violations to the report:
 //
 //   - the ledger has every accepted claim, with its user and units, and no other;
 //   - each claim is in the state reported to its buyer, or in that after its release;
@@ -323,10 +323,10 @@ func (r *Report) Compare(books []api.Claim) {
 		if b := has[v.claim.ID]; b != nil {
 			j.booked(v, b)
 		} else {
-			j.violated("%s was given claim %s, but the ledger does not have it", v.key, v.claim.ID)
+			j.violated("%s received claim %s, but the ledger does not have it", v.key, v.claim.ID)
 		}
 	}
-	r.tell()
+	r.setViolations()
 }
 
 // booked compares one claim with the ledger.

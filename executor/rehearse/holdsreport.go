@@ -51,7 +51,7 @@ func (j *judge) leftOver(records []record, left leftOver) {
 	}
 	for i := range records {
 		if r := &records[i]; came[r.key] && !r.accepted() {
-			j.violated("%s came for a unit that had come back, and was told %d %s", r.key, r.status, r.Outcome)
+			j.violated("%s claimed a returned unit, and received %d %s", r.key, r.status, r.Outcome)
 		}
 	}
 }

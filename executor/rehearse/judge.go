@@ -86,7 +86,7 @@ func judged(c Config, records []record, plays []*play, w *drawn) (found *judge) 
 
 func (j *judge) accept(r *record) {
 	if r.ID == "" || r.User != r.user || r.Sale != j.c.Name || !j.asMany(r) {
-		j.violated("%s asked for %s and was answered %d %s with claim %q of user %q in sale %q and %s",
+		j.violated("%s requested %s and received %d %s with claim %q of user %q in sale %q and %s",
 			r.key, spec.Count(r.quantity, "unit"), r.status, r.Outcome, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
 		return
 	}
@@ -97,7 +97,7 @@ func (j *judge) accept(r *record) {
 	}
 	if r.status == http.StatusCreated {
 		if key.new++; key.new == 2 {
-			j.violated("%s was told twice that it is new (201)", r.key)
+			j.violated("%s was twice reported as new (201)", r.key)
 		}
 		j.ruled(r)
 	}
@@ -184,7 +184,7 @@ func (j *judge) wholeSale(records []record) {
 		return
 	}
 	if j.c.Payment == nil && j.soldOut != nil && sold < j.c.Stock {
-		j.violated("%s was told that the sale is sold out, but only %d of %d units are", j.soldOut.key, sold, j.c.Stock)
+		j.violated("%s received sold_out, but only %d of %d units are sold", j.soldOut.key, sold, j.c.Stock)
 	}
 	for i := range records {
 		r := &records[i]
@@ -193,7 +193,7 @@ func (j *judge) wholeSale(records []record) {
 			least = 1
 		}
 		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+least <= j.c.PerUserLimit {
-			j.violated("%s was told that the limit is reached, but has %s, wanted %d, at most %d are allowed", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
+			j.violated("%s received limit_reached, but has %s, requested %d, at most %d are allowed", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
 		}
 	}
 }
@@ -205,13 +205,13 @@ func (j *judge) worth(r *record) {
 		return
 	}
 	if len(r.Amounts) != len(r.Units) || r.Currency != p.Currency {
-		j.violated("%s was told that claim %s with units %v is worth %q %s", r.key, r.ID, r.Units, r.Amounts, r.Currency)
+		j.violated("%s received claim %s with units %v and amounts %q %s", r.key, r.ID, r.Units, r.Amounts, r.Currency)
 		return
 	}
 	for i, text := range r.Amounts {
 		minor, ok := p.Parse(text)
 		if !ok || minor < p.Min {
-			j.violated("%s was told that unit %d is worth %q, and the least is %s", r.key, r.Units[i], text, p.Format(p.Min))
+			j.violated("%s received unit %d with the amount %q, and the least is %s", r.key, r.Units[i], text, p.Format(p.Min))
 		}
 		j.money += minor
 	}

@@ -70,7 +70,7 @@ func TestJudgeIsFair(t *testing.T) {
 		"limit reached in doubt": {records: []record{
 			at(0, 1, "a/1", 503, "unknown"), at(0, 1, "a/2", 503, "unknown"), at(2, 3, "a/3", 409, "limit_reached"),
 		}},
-		"limit not reached": {want: "told that the limit is reached, but has 1 unit, wanted 1, at most 2 are allowed", records: []record{
+		"limit not reached": {want: "received limit_reached, but has 1 unit, requested 1, at most 2 are allowed", records: []record{
 			at(0, 1, "a/1", 201, "sold", 1), at(2, 3, "a/2", 409, "limit_reached"),
 		}},
 	} {

@@ -30,11 +30,11 @@ func TestJudgeOfMoney(t *testing.T) {
 		"some":       {records: []record{packet("a/1", 1, "0.80"), packet("b/1", 2, "0.10")}, granted: "0.90"},
 		"too much":   {want: "come to 1.01, and 3 have 1.00", records: []record{packet("a/1", 1, "0.51"), packet("b/1", 2, "0.50")}},
 		"too little": {want: "come to 0.99, and 3 have 1.00", records: []record{packet("a/1", 1, "0.50"), packet("b/1", 2, "0.39"), packet("c/1", 3, "0.10")}},
-		"a poor one": {want: `unit 2 is worth "0.09", and the least is 0.10`, records: []record{packet("b/1", 2, "0.09")}},
-		"no amount":  {want: `is worth [] CNY`, records: []record{packet("a/1", 1)}},
-		"two":        {want: `is worth ["0.10" "0.10"] CNY`, records: []record{packet("a/1", 1, "0.10", "0.10")}},
-		"currency":   {want: `is worth ["0.50"] EUR`, records: []record{foreign}},
-		"no number":  {want: `unit 1 is worth ".50"`, records: []record{packet("a/1", 1, ".50")}},
+		"a poor one": {want: `unit 2 with the amount "0.09", and the least is 0.10`, records: []record{packet("b/1", 2, "0.09")}},
+		"no amount":  {want: `and amounts [] CNY`, records: []record{packet("a/1", 1)}},
+		"two":        {want: `and amounts ["0.10" "0.10"] CNY`, records: []record{packet("a/1", 1, "0.10", "0.10")}},
+		"currency":   {want: `and amounts ["0.50"] EUR`, records: []record{foreign}},
+		"no number":  {want: `unit 1 with the amount ".50"`, records: []record{packet("a/1", 1, ".50")}},
 		"another":    {want: "a/1 had two answers: claim 0-0-1 with units [1] worth [0.50], then", records: []record{packet("a/1", 1, "0.50"), again}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ func wanting(quantity, asked int64, r record) record {
 
 // TestJudgeOfParts has answers of a sale whose claims may get a part.
 func TestJudgeOfParts(t *testing.T) {
-	const beside = "asked for 3 units and was answered 201"
+	const beside = "requested 3 units and received 201"
 	for name, c := range map[string]struct {
 		whole   bool // the sale gives all or nothing
 		records []record
@@ -30,7 +30,7 @@ func TestJudgeOfParts(t *testing.T) {
 			wanting(3, 3, at(0, 1, "a/1", 201, "sold", 1, 2)), wanting(3, 3, at(0, 1, "b/1", 201, "sold", 3)),
 			wanting(3, 0, at(2, 3, "c/1", 409, "sold_out")),
 		}},
-		"the limit is not reached": {want: "but has 1 unit, wanted 2, at most 2 are allowed", records: []record{
+		"the limit is not reached": {want: "but has 1 unit, requested 2, at most 2 are allowed", records: []record{
 			at(0, 1, "a/1", 201, "sold", 1), wanting(2, 0, at(2, 3, "a/2", 409, "limit_reached")),
 		}},
 		"more than the limit": {want: "a has 3 units, the limit is 2", records: []record{
@@ -38,7 +38,7 @@ func TestJudgeOfParts(t *testing.T) {
 		}},
 		"not told of it":        {want: beside, records: []record{wanting(3, 0, at(0, 1, "a/1", 201, "sold", 1, 2))}},
 		"told of another claim": {want: beside, records: []record{wanting(3, 4, at(0, 1, "a/1", 201, "sold", 1, 2))}},
-		"told of all as a part": {want: "asked for 2 units", records: []record{wanting(2, 2, at(0, 1, "a/1", 201, "sold", 1, 2))}},
+		"told of all as a part": {want: "requested 2 units", records: []record{wanting(2, 2, at(0, 1, "a/1", 201, "sold", 1, 2))}},
 		"where there are none":  {whole: true, want: beside, records: []record{wanting(3, 3, at(0, 1, "a/1", 201, "sold", 1, 2))}},
 	} {
 		t.Run(name, func(t *testing.T) {

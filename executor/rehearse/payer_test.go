@@ -151,7 +151,7 @@ func TestBrokenPaidShops(t *testing.T) {
 				clear(s.byKey)
 				*status, said.Outcome = http.StatusConflict, api.NoneNow
 			}
-		}}, "came for a unit that had come back"},
+		}}, "claimed a returned unit"},
 		"sells what is over": {&paidShop{
 			terms: spec.Payment{HoldFor: spec.Duration(100 * time.Millisecond), Late: spec.LateRefuse},
 			lie: func(s *paidShop, how api.How, c *paidClaim, status *int, _ *api.Problem) {

@@ -31,7 +31,7 @@ const (
 )
 
 // planned returns the visits for a seed, in the order in which workers take them. Equal configs
-// give equal plans. Only the answers differ, since they depend on timing.
+// yield equal plans. Only the answers differ, since they depend on timing.
 func planned(c Config) []visit {
 	random := rand.New(rand.NewPCG(c.Seed, 0))
 	buyers := make([][]visit, c.Users)

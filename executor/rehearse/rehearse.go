@@ -53,7 +53,7 @@ type Config struct {
 	// machine. Required with Payment.
 	Admin string
 
-	// Patience is how long after the start buyers repeat requests when told to retry later. Zero
+	// Patience is how long after the start buyers repeat requests answered with "retry later". Zero
 	// means DefaultPatience.
 	Patience time.Duration
 

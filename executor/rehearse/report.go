@@ -29,7 +29,7 @@ type Report struct {
 
 	Users    int `json:"users"`
 	Requests int `json:"requests"` // claims, each counted once
-	Retries  int `json:"retries"`  // repeated requests, when told to wait or without an answer
+	Retries  int `json:"retries"`  // repeated requests, after an answer to wait or without an answer
 
 	// Outcomes counts requests by their final answer. Repeated requests of accepted claims (200)
 	// count as `replayed`; the sum is Requests.
@@ -159,12 +159,12 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		r.Money = &Money{p.Currency, p.Format(found.money), p.Format(p.Total)}
 	}
 	r.found = found
-	r.tell()
+	r.setViolations()
 	return r
 }
 
-// tell sets the violations of the report.
-func (r *Report) tell() {
+// setViolations sets the violations of the report.
+func (r *Report) setViolations() {
 	all := r.found.violations
 	r.Violations = append([]string{}, all[:min(len(all), maxViolations)]...)
 	if more := len(all) - maxViolations; more > 0 {

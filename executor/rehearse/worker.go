@@ -84,7 +84,7 @@ func (d *drive) newWorkers(work int) (workers []*worker, err error) {
 func (d *drive) burst(ctx context.Context, workers []*worker) error {
 	return d.work(ctx, workers, len(d.visits), func(ctx context.Context, g *errgroup.Group, w *worker, i int) error {
 		for _, k := range d.visits[i] {
-			r, err := w.ask(ctx, k)
+			r, err := w.send(ctx, k)
 			if err != nil {
 				return err
 			}
@@ -135,8 +135,8 @@ func (d *drive) again(a api.Attempt) bool {
 	return again
 }
 
-// ask sends one click until it has a final answer, always with the same key, so that it is one claim.
-func (w *worker) ask(ctx context.Context, k click) (record, error) {
+// send sends one click until it has a final answer, always with the same key, so that it is one claim.
+func (w *worker) send(ctx context.Context, k click) (record, error) {
 	w.began = w.Clock()
 	sent := w.began.Mono
 	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity})

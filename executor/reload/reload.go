@@ -92,7 +92,7 @@ func (k *Keeper) Update(ctx context.Context, server Server, sales []spec.Sale, e
 			return
 		}
 		if is, found := served[sale.Name]; found {
-			if is.Over && sale.Run > is.Run { // once applied, the run starts without a look
+			if is.Over && sale.Run > is.Run { // once applied, the run starts without a reload
 				k.lacking(sale, Lack{Why: fmt.Sprintf("run %d is not applied yet, and run %d has ended", sale.Run, is.Run), Absent: true})
 			}
 			if changed := k.changed(sale); k.applied(sale.Name, is.Generation) || changed || forced {

@@ -54,7 +54,7 @@ func (a Answer) Denies() bool { return a.Outcome.Denies() }
 // Undecided is the answer while the outcome of a claim is unknown.
 var Undecided = Answer{Outcome: api.Unknown, RetryAfter: time.Second}
 
-// Refusal returns a refusal that every other process would give too.
+// Refusal returns a refusal that every other process would return too.
 func Refusal(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
 
 // Elsewhere returns a refusal of a request that another process may accept.
@@ -91,7 +91,7 @@ type Claim struct {
 	// HeldUntil is the deadline to pay by; zero: it was never held.
 	HeldUntil time.Time
 
-	// Books is set in the answer to a look-up of a claim that was held or refunded.
+	// Books is set in the answer to a query of a claim that was held or refunded.
 	Books *api.Books
 
 	// Packets is what the units are worth, nil if they are no packets of money. It

@@ -20,10 +20,10 @@ type Pending struct {
 	Doubts   *Doubts
 	Clock    clock.Clock
 	Forwards bool // tickets are forwarded where another process is to decide them
-	Listed   bool // a list gives the shard's units
+	Listed   bool // a list grants the shard's units
 
 	decided           atomic.Uint64 // number of requests answered by tickets
-	drained           atomic.Bool   // the shard's list is off, and the log has all that it gave
+	drained           atomic.Bool   // the shard's list is off, and the log has all its grabs
 	logCompletePeriod atomic.Uint64 // the last period above 0 that ForgetDoubts got; 0: none yet
 }
 
@@ -105,10 +105,10 @@ func (p *Pending) NeedsForwarding(t *Ticket) bool {
 
 // reconsider replaces a refusal that would deny an accepted claim: by the claim if the log has it, and by
 // Undecided if its outcome or present state is unknown here. Another process may have accepted the claim,
-// and a request may be refused without a look-up of its key. At the end of a sale this process may have
+// and a request may be refused without a lookup of its key. At the end of a sale this process may have
 // accepted it, too: a peer whose link was cut sends a request again, and a client repeats one.
 func (p *Pending) reconsider(t *Ticket) {
-	looked, sure := t.Answer.Outcome.Row().Retry != api.Again, p.KnowsOutcome()
+	final, sure := t.Answer.Outcome.Row().Retry != api.Again, p.OutcomeKnown()
 	if t.MaybeDecided && !sure {
 		if t.Answer.reachesLimit() {
 			return
@@ -120,14 +120,14 @@ func (p *Pending) reconsider(t *Ticket) {
 		return
 	}
 	if t.Settle != nil {
-		if !looked || t.Answer.Outcome == api.Closed && (t.MaybeDecided || t.fromPeer) {
+		if !final || t.Answer.Outcome == api.Closed && (t.MaybeDecided || t.fromPeer) {
 			t.Answer.Undecide()
 		}
 		return
 	}
 	switch had, ok := p.Decider.Recall(p.Clock(), t.Request); {
 	case !ok || had.Denies(): // it was not accepted
-	case !(looked && sure) && !had.Claim.IsFinal(): // what became of it since is not known
+	case !(final && sure) && !had.Claim.IsFinal(): // its present state is unknown
 		t.Answer.Undecide()
 	default:
 		t.Answer = t.ForRequester(had)
@@ -142,7 +142,7 @@ func (p *Pending) AddDoubt(t *Ticket) {
 	}
 }
 
-// Refuse returns the answer to a request that is refused without a look-up of its key: a, unless an
+// Refuse returns the answer to a request that is refused without a lookup of its key: a, unless an
 // earlier request of the same key was accepted, or may be yet.
 func (p *Pending) Refuse(r Request, a Answer) Answer {
 	if r.Key == "" || !a.Denies() {
@@ -150,7 +150,7 @@ func (p *Pending) Refuse(r Request, a Answer) Answer {
 	}
 	inDoubt := p.Contradicted(&r, &a) || !p.EndsDoubts(&a) && p.Decider.MayHave(r.User)
 	// An earlier request may just have been answered. A process that may not append, or has yet
-	// to read the log, does not know the present state of a hold.
+	// to read the log, does not have the present state of a hold.
 	now := p.Clock()
 	if again, ok := p.Decider.Recall(now, r); ok && again.Accepted() {
 		switch final := a.Outcome.Row().Retry != api.Again; {
@@ -173,8 +173,8 @@ func (p *Pending) Contradicted(r *Request, a *Answer) bool {
 	return r.Key != "" && (p.Underway.Has(r) || !p.EndsDoubts(a) && p.Doubts.Has(r.User, r.Key)) && a.Denies()
 }
 
-// EndsDoubts reports whether a refusal without a look-up of the key also is the answer to all requests of the
-// user that are in doubt. A process that does not serve the shard knows that only if all is sold.
+// EndsDoubts reports whether a refusal without a lookup of the key also is the answer to all requests of the
+// user that are in doubt. For a process that does not serve the shard that holds only if all is sold.
 func (p *Pending) EndsDoubts(a *Answer) bool {
 	return a.isFinalForUser() && (a.Outcome == api.SoldOut || p.Decider.Serves())
 }
@@ -198,22 +198,22 @@ func (p *Pending) ListMayContradict(a *Answer) bool {
 // Abandoned records that the requester has gone, though the request may be accepted.
 func (p *Pending) Abandoned(t *Ticket) {
 	p.Underway.Abandon(t)
-	if p.KnowsOutcome() {
+	if p.OutcomeKnown() {
 		p.KeepInDoubt(t.User, t.Key)
 	} else { // another process may have decided the request
 		p.Doubts.Add(p.UID, p.Number, t.User, t.Key)
 	}
 }
 
-// KnowsOutcome reports whether this process knows the outcome of a claim that another process may have
-// decided. A process that serves a shard has read the log behind all that other processes have sent
+// OutcomeKnown reports whether the outcome of a claim that another process may have decided is known to this
+// one. A process that serves a shard has read the log behind all that other processes have sent
 // there. With a list, the log has all that other processes have given from the list once this process has
 // filled the list, or once the list is off for good.
-func (p *Pending) KnowsOutcome() bool {
+func (p *Pending) OutcomeKnown() bool {
 	return p.Decider.Serves() && (p.logCompletePeriod.Load() != 0 || p.drained.Load())
 }
 
-// mayLack reports whether the log may lack units that a list gave.
+// mayLack reports whether the log may lack units that a list granted.
 func (p *Pending) mayLack() bool { return p.Listed && !p.drained.Load() }
 
 // ForgetDoubts records whether the list is drained, and the period, above 0 once the log has all that earlier

@@ -21,7 +21,7 @@
 //
 // A shard, or the stand-in for a shard that another process owns, has a Pending that holds its tickets. It
 // enters tickets under the lock of its queue, so that they are answered in the order of entering. It passes
-// answered tickets to Pending.Conclude or Underway.Conclude before it completes them. The caller of GiveUp or
+// answered tickets to Pending.Conclude or Underway.Conclude before it completes them. The caller of Cancel or
 // Finish must not use the ticket afterwards, since it returns to its pool.
 package request
 

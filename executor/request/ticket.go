@@ -40,19 +40,19 @@ type Decision struct {
 	Search       *Search // of other shards, for the units that the request chooses; nil: none began
 	FirstRequest uint64  // number of the first request for units that the shard sent after the ticket began to wait: replies to earlier ones prove nothing for it; 0: none was sent
 	SentToList   bool    // a list node may have given the user units
-	Fill         uint64  // fill of the list under which the node gave a unit, or reported an earlier one
+	Fill         uint64  // fill of the list under which the node granted a unit, or reported an earlier one
 }
 
 // Search is the progress of the search in other shards for the units that one waiting claim chooses.
 type Search struct {
-	None       map[int]bool // shards that have replied without fitting units
-	AskedShard int          // the shard with a request for adjacent units for the claim, +1; 0: none
+	None           map[int]bool // shards that have replied without fitting units
+	RequestedShard int          // the shard with a request for adjacent units for the claim, +1; 0: none
 }
 
 // keyEntry belongs to a request that came with a key, while it is in the table Underway of its shard.
 // The table's lock guards it.
 type keyEntry struct {
-	holder atomic.Pointer[Pending] // the Pending that entered the ticket last; nil: the request came without a key; may change while the requester gives up
+	holder atomic.Pointer[Pending] // the Pending that entered the ticket last; nil: the request came without a key; may change while the requester stops waiting
 	hash   uint64                  // of user and key
 	number uint64                  // in the order of entering
 	older  *Ticket                 // the previous ticket of the same hash; nil: there is none
@@ -68,7 +68,7 @@ type Forwarding struct {
 	Turn         uint64        // position in the order in which requests are forwarded
 	WaitsSince   time.Duration // monotonic: when the request began to wait for an owner
 	MaybeDecided bool          // another process may have decided it
-	Cancelled    bool          // the requester gave up while the request was forwarded: it is forwarded to no other process
+	Cancelled    bool          // the requester stopped waiting while the request was forwarded: it is forwarded to no other process
 
 	cancel atomic.Pointer[func(*Ticket)] // see OnCancel; nil: it was not forwarded
 }
@@ -192,11 +192,11 @@ func (t *Ticket) Await(ctx context.Context) bool {
 	}
 }
 
-// GiveUp returns the answer to a requester that stops waiting, after Await returned false. It withdraws the
+// Cancel returns the answer to a requester that stops waiting, after Await returned false. It withdraws the
 // request if that is still possible, and returns the answer if there is one by now. Otherwise the claim may
 // yet be accepted, and the answer is Undecided; for a query it is Standby. The caller must not use the
 // ticket afterwards.
-func (t *Ticket) GiveUp() Answer {
+func (t *Ticket) Cancel() Answer {
 	if t.Withdraw() {
 		return t.WithdrawnAnswer()
 	}
@@ -235,7 +235,7 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 		return a
 	}
 	in.Underway.Leave(t)
-	if t.MaybeDecided && !in.KnowsOutcome() {
+	if t.MaybeDecided && !in.OutcomeKnown() {
 		in.Abandoned(t)
 		return Undecided
 	}

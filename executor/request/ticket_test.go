@@ -41,7 +41,7 @@ func TestTicket(t *testing.T) {
 		k.Take()
 		k.Answer = sold
 		k.Complete()
-		if got := k.GiveUp(); got.Outcome != api.Sold {
+		if got := k.Cancel(); got.Outcome != api.Sold {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -99,5 +99,5 @@ func wait(ctx context.Context, t *Ticket) Answer {
 	if t.Await(ctx) {
 		return t.Finish()
 	}
-	return t.GiveUp()
+	return t.Cancel()
 }

@@ -90,17 +90,17 @@ func claimOf(m *streampb.Claim) Claim {
 
 // RequestOf returns the request of a message. It reports false if the message has none.
 func RequestOf(m *streampb.Request) (r Request, ok bool) {
-	switch asks := m.GetKind().(type) {
+	switch kind := m.GetKind().(type) {
 	case *streampb.Request_Claim:
-		r.User, r.Key, r.Quantity = asks.Claim.GetUser(), asks.Claim.GetKey(), cmp.Or(asks.Claim.GetQuantity(), 1)
+		r.User, r.Key, r.Quantity = kind.Claim.GetUser(), kind.Claim.GetKey(), cmp.Or(kind.Claim.GetQuantity(), 1)
 		// The message is decoded again into the same slices.
-		r.Units, r.Names = slices.Clone(asks.Claim.GetUnits()), slices.Clone(asks.Claim.GetNames())
-		r.Adjacent = asks.Claim.GetAdjacent()
+		r.Units, r.Names = slices.Clone(kind.Claim.GetUnits()), slices.Clone(kind.Claim.GetNames())
+		r.Adjacent = kind.Claim.GetAdjacent()
 	case *streampb.Request_Settle:
-		x := SettlementOf(asks.Settle)
+		x := SettlementOf(kind.Settle)
 		r.Settle = &x
 	case *streampb.Request_Query:
-		m := asks.Query
+		m := kind.Query
 		r.Query = &Query{User: m.GetUser(), Claim: api.ClaimIDOf(m.GetClaim()), Page: api.Page{Before: m.GetBefore(), Limit: int(m.GetLimit())}}
 	default:
 		return r, false

@@ -104,14 +104,14 @@ func AppendSale(t testing.TB, logs ledger.Logs, name string, op *pb.Op) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Settle(t, logs, w, e)
+	Append(t, logs, w, e)
 }
 
 // Take brings a shard to its next generation, as a planner would.
 func Take(t testing.TB, logs ledger.Logs, name string, shard int) {
 	t.Helper()
 	w, e := Taking(t, logs, name, shard)
-	Settle(t, logs, w, e)
+	Append(t, logs, w, e)
 }
 
 // Taking returns the commit that brings a shard to its next generation, nil if
@@ -136,8 +136,8 @@ func Taking(t testing.TB, logs ledger.Logs, name string, shard int) (*ledger.Wri
 	return w, e
 }
 
-// Settle appends an entry on a store without faults.
-func Settle(t testing.TB, logs ledger.Logs, w *ledger.Writer, e *ledger.Entry) {
+// Append appends an entry on a store without faults.
+func Append(t testing.TB, logs ledger.Logs, w *ledger.Writer, e *ledger.Entry) {
 	t.Helper()
 	now := clock.System()
 	do := w.Append(e)
@@ -186,7 +186,7 @@ func Replan(t testing.TB, logs ledger.Logs, name string, change func(p *pb.Plann
 	Plan(t, logs, name, p)
 }
 
-// Deal gives a shard that many new units in the generation being made.
+// Deal adds that many new units to a shard in the generation being made.
 func Deal(p *pb.Planned, shard int, units int64) {
 	p.Shards[shard].Add = append(p.Shards[shard].Add, &pb.Range{First: p.NextUnit, Count: units})
 	p.NextUnit += units

@@ -8,7 +8,7 @@ import (
 )
 
 // The owner of a shard takes part in a draw as follows. At the close it records in the log
-// which entries the shard has. Once the ranks are published it gives the entries that have one
+// which entries the shard has. Once the ranks are published it awards the entries that have one
 // their units, in the order of their ranks, and as far as ranks may be awarded by now. That
 // limit follows from the totals of all shards; no process decides it. A shard that lacks units
 // for its entries requests them of other shards, as for claims.
@@ -29,7 +29,7 @@ type awards struct {
 // hasMore reports whether there are entries that may be given units, now or later.
 func (a *awards) hasMore() bool { return a.next < len(a.all) }
 
-// draftAwards gives entries their units. An entry that does not fit into the draft, or for which no unit
+// draftAwards awards entries their units. An entry that does not fit into the draft, or for which no unit
 // is here, waits for the next commit.
 func (q *sequencer) draftAwards(d *ledger.Draft) {
 	q.requests.awardsShort = 0
@@ -91,7 +91,7 @@ func (b *SaleTotals) SetDrawn(since uint64) {
 }
 
 // mayBeAwarded returns the last rank that may be awarded by now, as far as the sale's totals show:
-// what it does not know of other shards yet can only raise it.
+// later reports of other shards can only raise it.
 func (b *SaleTotals) mayBeAwarded() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

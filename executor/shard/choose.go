@@ -24,11 +24,11 @@ import (
 // Units that came for a claim that is refused stay where they are. Each transfer answers a
 // request, and each claim causes one request to each shard, and one more whenever that shard
 // resends a transfer, so that units come to rest when no claims arrive any more. Two claims
-// that want each other's units do not swap them either. A shard keeps units that claims which
-// wait here name, and gives them to a lower-numbered shard only: of the claims that want a
-// unit, the one on the lowest shard gets it. A shard whose claims wait for any units still
-// gives those that others name, because other units serve its claims as well. Units for which
-// claims wait that do not choose go to lower numbers only, as in transfer.go.
+// that name each other's units do not swap them either. A shard sends the units that its waiting
+// claims name to a lower-numbered shard only: of the claims that name a unit, the one on the
+// lowest shard gets it. A shard whose claims wait for any units still sends those that others
+// name, because other units serve its claims as well. Units for which claims without a choice
+// wait are sent to lower numbers only, as in transfer.go.
 
 // maxNamedUnits bounds the units that one request names, so that one transfer has room for them. It is
 // enough for any claim.
@@ -85,8 +85,8 @@ func (x *transfers) addSearches(d *ledger.Draft, whom []unitRequest) ([]unitRequ
 			case t.Search.None[r.shard]:
 			case !t.Adjacent:
 				r.named = true
-			case r.run == 0 && t.Search.AskedShard == 0 && t.Quantity <= other.units:
-				r.run, t.Search.AskedShard = t.Quantity, r.shard+1
+			case r.run == 0 && t.Search.RequestedShard == 0 && t.Quantity <= other.units:
+				r.run, t.Search.RequestedShard = t.Quantity, r.shard+1
 			}
 		}
 		switch {
@@ -133,8 +133,8 @@ func (x *transfers) recordSearch(r unitRequest, sent ledger.Units, answers bool)
 		if s == nil || t.FirstRequest > r.number {
 			continue
 		}
-		if s.AskedShard == r.shard+1 {
-			s.AskedShard = 0
+		if s.RequestedShard == r.shard+1 {
+			s.RequestedShard = 0
 		}
 		if answers && (t.Adjacent && r.run > 0 && r.run <= t.Quantity && !adjacent || !t.Adjacent && r.named) {
 			s.None[r.shard] = true

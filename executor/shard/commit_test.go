@@ -277,7 +277,7 @@ func (w *world) seal(shard int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	saletest.Settle(w.t, w.logs, writer, e)
+	saletest.Append(w.t, w.logs, writer, e)
 }
 
 // putBack has a log end behind so many of its slots, as a copy of then does.

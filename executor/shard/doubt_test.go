@@ -299,7 +299,7 @@ func TestInDoubt(t *testing.T) {
 	})
 	t.Run("given up", func(t *testing.T) {
 		h, x := begin(t, both...)
-		h.w.pass(GiveUpAfter + 5*time.Second)
+		h.w.pass(EndAfter + 5*time.Second)
 		x.want(t, "unknown")
 		if q := h.actors[0].q; q.mode != stopped || !errors.Is(q.why, errStalled) {
 			t.Errorf("mode %d, %v", q.mode, q.why)
@@ -387,7 +387,7 @@ func TestUnknownAskedAgain(t *testing.T) {
 			w.settle()
 			off = true
 			x := first.ask("ann", "1", 1)
-			w.pass(GiveUpAfter + 5*time.Second)
+			w.pass(EndAfter + 5*time.Second)
 			x.want(t, "unknown")
 			if x.answer.RetryAfter == 0 {
 				t.Error("the buyer is not told when to ask again")
@@ -591,11 +591,11 @@ func TestGivesUpALogThatCannotBeRead(t *testing.T) {
 	a := w.host("first", nil).actors[0]
 	x := a.h.ask("ann", "1", 1)
 	began := w.now.Mono
-	fail(a, began+GiveUpAfter)
+	fail(a, began+EndAfter)
 	if a.q.mode != loading {
 		t.Fatalf("mode %d, %v", a.q.mode, a.q.why)
 	}
-	fail(a, began+GiveUpAfter+time.Second)
+	fail(a, began+EndAfter+time.Second)
 	if a.q.mode != stopped || !errors.Is(a.q.why, errUnreadable) || !errors.Is(a.q.why, away.Err) {
 		t.Errorf("mode %d, %v", a.q.mode, a.q.why)
 	}
@@ -604,7 +604,7 @@ func TestGivesUpALogThatCannotBeRead(t *testing.T) {
 	// With a part read in between it goes on.
 	b := w.host("second", nil).actors[0]
 	began = w.now.Mono
-	fail(b, began+GiveUpAfter/2)
+	fail(b, began+EndAfter/2)
 	if b.under == nil {
 		w.move(b.wake - w.now.Mono)
 		b.step(func(q *sequencer) { q.tick(w.now) })
@@ -613,7 +613,7 @@ func TestGivesUpALogThatCannotBeRead(t *testing.T) {
 	b.under = nil
 	part.Head = bytes.Replace(part.Head, []byte(`"slot":0`), []byte(`"slot":9`), 1)
 	b.step(func(q *sequencer) { q.storeReplied(w.now, part) })
-	fail(b, began+GiveUpAfter+time.Second)
+	fail(b, began+EndAfter+time.Second)
 	if b.q.mode != loading || b.q.state.Next() != 1 {
 		t.Errorf("mode %d after slot %d, %v", b.q.mode, b.q.state.Next(), b.q.why)
 	}

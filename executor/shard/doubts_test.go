@@ -56,20 +56,20 @@ func TestGiveUp(t *testing.T) {
 		}
 		return x
 	}
-	if a := wait("ann", false).GiveUp(); a.Outcome != api.Overloaded || s.Underway.Len() != 0 || s.Doubts.Has("ann", "key") {
+	if a := wait("ann", false).Cancel(); a.Outcome != api.Overloaded || s.Underway.Len() != 0 || s.Doubts.Has("ann", "key") {
 		t.Errorf("nobody looked at it: %+v, %d are under way", a, s.Underway.Len())
 	}
-	if a := wait("bob", true).GiveUp(); a.Outcome != api.Unknown || s.Underway.Len() != 1 || !s.Doubts.Has("bob", "key") {
+	if a := wait("bob", true).Cancel(); a.Outcome != api.Unknown || s.Underway.Len() != 1 || !s.Doubts.Has("bob", "key") {
 		t.Errorf("it is being decided: %+v, %d are under way", a, s.Underway.Len())
 	}
 	s.ForgetDoubts(true, 0)
-	if a := wait("cat", true).GiveUp(); a.Outcome != api.Unknown || !s.Doubts.Has("cat", "key") { // which may move to another process undecided
+	if a := wait("cat", true).Cancel(); a.Outcome != api.Unknown || !s.Doubts.Has("cat", "key") { // which may move to another process undecided
 		t.Errorf("it is being decided, and the log has all that the list gave: %+v", a)
 	}
 	told := wait("dan", true)
 	told.Answer = request.Answer{Outcome: api.Sold}
 	told.Complete()
-	if a := told.GiveUp(); a.Outcome != api.Sold {
+	if a := told.Cancel(); a.Outcome != api.Sold {
 		t.Errorf("it has its answer: %+v", a)
 	}
 }
@@ -107,14 +107,14 @@ func TestDecidedAgain(t *testing.T) {
 		},
 		"nobody waits for it": func(_ *testing.T, s *Shard, _ func(request.Request) *request.Ticket, first, second *request.Ticket) {
 			s.Underway.Leave(second)
-			first.GiveUp()
+			first.Cancel()
 		},
 		"nobody has waited for it": func(_ *testing.T, s *Shard, enter func(request.Request) *request.Ticket, first, second *request.Ticket) {
 			s.Underway.Leave(second)
 			first.Finish()
 			gone := enter(request.Request{User: "ann", Key: "key", Quantity: 1})
 			gone.Take()
-			gone.GiveUp()
+			gone.Cancel()
 			gone.Answer = otherRules
 			s.Conclude([]*request.Ticket{gone}, func(string) bool { return false })
 		},

@@ -11,7 +11,7 @@ import (
 )
 
 // An engine assigns the units of a shard to users. Without a list the owner decides, and appends before it
-// answers. With a list (enginelists.go) its node gives the units, and the owner drains the list into the log. A
+// answers. With a list (enginelists.go) its node grants the units, and the owner drains the list into the log. A
 // sequencer keeps one engine for its life.
 //
 // A commit is made in this order: listEngine.setTarget; then a generation, if listEngine.quiescent allows it, or

@@ -24,8 +24,8 @@ type listEngine struct {
 	draftedGrabs int                         // the number of those grabs
 	sendsTaken   bool                        // the draft sends units that were taken from the list
 	receiving    bool                        // units are on their way into the list, for requests that wait
-	fill         uint64                      // under which the list gave at the last event
-	offSince     clock.Now                   // since when the list gives nothing; zero: it does
+	fill         uint64                      // under which the list was on at the last event
+	offSince     clock.Now                   // since when the list is off; zero: it is on
 	loggedUsers  []string                    // users whose grabs the log has now, for the node queue
 }
 
@@ -37,8 +37,8 @@ func (s *Shard) UseList(l lists.List, sizes lists.Sizes, queue NodeQueue) {
 	s.seq.list = &listEngine{q: s.seq, list: lists.NewMachine(l, sizes), queue: queue, unlogged: make(map[int64][]*request.Ticket)}
 }
 
-// open reports whether the list is to give units. The list of a shard that is paused or closed is off,
-// and the log has all that it gave: the generation that pauses or closes the shard is appended only then.
+// open reports whether the list is to grant units. The list of a shard that is paused or closed is off,
+// and the log has all that it granted: the generation that pauses or closes the shard is appended only then.
 func (e *listEngine) open() bool { return e.q.mode == serving && e.q.state.Phase == ledger.PhaseOpen }
 
 // setTarget begins a draft, and sets the state that the list is to reach: off if a generation is to change the
@@ -119,7 +119,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		if err := q.transfers.draftIns(d); err != nil {
 			return err
 		}
-		if err := e.giveUnits(d); err != nil {
+		if err := e.sendUnits(d); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		q.transfers.scheduleResend(now)
 		return nil
 	}
-	// A request for more than the one unit that a list gives a user gets nothing, nor does any
+	// A request for more than the one unit that a list grants a user gets nothing, nor does any
 	// request where no shard has a unit.
 	q.requests.refuse(len(q.requests.short()), len(q.requests.waiting), func(t *request.Ticket) request.Answer {
 		if t.Quantity == 1 && q.totals.forSale(-1) > 0 {
@@ -209,7 +209,7 @@ func (e *listEngine) draftLogged(now clock.Now, came []ledger.Units) {
 	}
 	if e.sendsTaken {
 		e.sendsTaken = false
-		e.list.Gave()
+		e.list.Sent()
 	}
 	e.list.Observe(now, e.q.state)
 	for _, u := range came {
@@ -218,9 +218,9 @@ func (e *listEngine) draftLogged(now clock.Now, came []ledger.Units) {
 	}
 }
 
-// giveUnits drafts transfers to the shards that have requested units. While the list is on, giveUnits first
+// sendUnits drafts transfers to the shards that have requested units. While the list is on, sendUnits first
 // has units taken out of the list, and a later commit has the transfer.
-func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
+func (e *listEngine) sendUnits(d *ledger.Draft) (failed error) {
 	q, open := e.q, e.open()
 	var units ledger.Units
 	if open {
@@ -242,7 +242,7 @@ func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 		return t, true
 	})
 	if len(units) > 0 {
-		e.list.GiveBack() // no shard lacks them any more
+		e.list.PutBack() // no shard lacks them any more
 	}
 	return failed
 }
@@ -287,7 +287,7 @@ func (e *listEngine) addEffects(now clock.Now, out *Effects) {
 	e.list.Fills, e.list.Voids = 0, 0
 }
 
-// stall returns since when and why the list gives no units; nil: it gives them.
+// stall returns since when and why the list grants no units; nil: it grants them.
 func (e *listEngine) stall(now clock.Now) *Stall {
 	if e == nil || !e.open() || e.offSince == (clock.Now{}) || now.Since(e.offSince) < StallAfter {
 		return nil
@@ -322,7 +322,7 @@ type NodeQueue interface {
 // NodeState is the state of a NodeQueue.
 type NodeState struct {
 	Waiting  int    // requests
-	On       bool   // the list gives units
+	On       bool   // the list grants units
 	Unlogged int64  // grabs that the log lacks
 	Stall    *Stall // since when and why no units are given although they should be; nil: they are
 }
@@ -333,7 +333,7 @@ func (s NodeState) Idle() bool { return s.Waiting == 0 && s.Unlogged == 0 }
 // ListEffects is the condition of a shard's list, and the effects of the sequencer on the requests that
 // wait for it.
 type ListEffects struct {
-	Fill        uint64            // under which the list gives units; 0: it gives none
+	Fill        uint64            // under which the list grants units; 0: it grants none
 	LoggedUsers []string          // users whose grabs the log has now
 	Requeued    []*request.Ticket // tickets that got no unit before, after units have been added to the list
 

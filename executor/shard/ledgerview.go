@@ -91,7 +91,7 @@ func (l *ledgerView) lookupUser(user string, p api.Page) (a request.Answer) {
 	return a
 }
 
-// lookupClaim returns a claim by its place in the log, or by the unit that a node gave, with a page of
+// lookupClaim returns a claim by its place in the log, or by the unit that a node granted, with a page of
 // its refunds due.
 func (l *ledgerView) lookupClaim(id request.ClaimID, p api.Page) request.Answer {
 	l.state.RLock()

@@ -8,7 +8,7 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Report has what a process knows of a shard, and what its owner reports to other processes.
+// Report is the state of a shard as known to a process, and as its owner reports it to other processes.
 type Report struct {
 	Shard         int
 	Next          uint64 // the slot behind the last that Totals includes; 0: Totals and Release are not known
@@ -90,8 +90,8 @@ func (b *SaleTotals) Receive(r Report) {
 // Where several processes own the shards, totals alone do not prove that all is sold: those of other
 // processes are as old as their messages. The proof has two parts.
 //
-// A process requests the totals of all shards from their owners. If each reply has the slot that the
-// process knew when it sent the first request, then all shards had these totals at that instant. This
+// A process requests the totals of all shards from their owners. If each reply has the slot known to
+// the process when it sent the first request, then all shards had these totals at that instant. This
 // is the double collect by which Afek and others take a snapshot of several writers (Atomic Snapshots
 // of Shared Memory, 1993).
 //

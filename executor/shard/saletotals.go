@@ -37,7 +37,7 @@ type SaleTotals struct {
 // shardEntry is what SaleTotals has of a shard.
 type shardEntry struct {
 	Report
-	seen      uint64        // the slot behind the last that this process knows of
+	seen      uint64        // the slot behind the last known to this process
 	reported  ledger.Totals // as they were when peers were last sent reports
 	owned     bool          // it is of this process
 	promised  time.Duration // monotonic: until when no unit comes back to it, if it is of this process
@@ -80,8 +80,8 @@ func (b *SaleTotals) Set(shard int, next uint64, t ledger.Totals, release time.T
 	b.recompute()
 }
 
-// Seen returns the slot behind the last of a shard that this process knows of. A log that
-// ends before it has lost slots.
+// Seen returns the slot behind the last of a shard known to this process. A log that ends
+// before it has lost slots.
 func (b *SaleTotals) Seen(shard int) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +178,7 @@ type unitRequest struct {
 // planRequests returns the requests of a shard for units that it lacks: of few shards, those with the most
 // units first, without those that skip names. Units that others have requested of a shard count as
 // gone until requestEnded is called. Otherwise all shards that are short would choose the same one. A
-// shard that is short itself comes last, and only for a shard with a lower number: it gives to no
+// shard that is short itself comes last, and only for a shard with a lower number: it sends to no
 // other.
 func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool) []unitRequest {
 	b.mu.Lock()

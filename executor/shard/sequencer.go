@@ -77,12 +77,12 @@ type reading struct {
 	followAt time.Duration
 
 	// While loading: the next slot to read, and when the log was first found to have been read that far. A
-	// sequencer that reads no further for GiveUpAfter ends.
+	// sequencer that reads no further for EndAfter ends.
 	progressSlot uint64
 	progressAt   clock.Now
 
 	// A log with fewer slots or an earlier generation is an older copy. minSlots is the number of slots that
-	// this process knew of when it began to read; minGeneration is a generation that every shard has reached.
+	// known to this process when it began to read; minGeneration is a generation that every shard has reached.
 	minSlots, minGeneration uint64
 	rereads                 int // how often the log was read again because it ended too early
 }
@@ -164,8 +164,8 @@ func (q *sequencer) readToEndIfIdle() {
 	}
 }
 
-// readToEnd has the writer read the log to its end. A log that ends before the last slot that this process
-// knows of is an older copy; caughtUp checks that.
+// readToEnd has the writer read the log to its end. A log that ends before the last slot known to this process
+// is an older copy; caughtUp checks that.
 func (q *sequencer) readToEnd() {
 	q.minSlots = q.totals.Seen(q.shard)
 	q.do = q.writer.CatchUp()
@@ -234,7 +234,7 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 	switch do.Event {
 	case ledger.Nothing:
 		switch {
-		case q.appendingFor(now) > GiveUpAfter:
+		case q.appendingFor(now) > EndAfter:
 			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastError()), request.Elsewhere(api.NoQuorum))
 		case q.mode == stopping && q.stalled(now):
 			q.abandon(q.why, q.refusal) // the shard stops in any case
@@ -285,7 +285,7 @@ func (q *sequencer) caughtUp() {
 const maxRereads = 3
 
 // logTooShort handles a log that ends before the slots or the generation that are known to be in it. The
-// sequencer must not append after that end: it would give units again that were given before.
+// sequencer must not append after that end: it would assign units again that were assigned before.
 func (q *sequencer) logTooShort() {
 	if q.rereads++; q.rereads <= maxRereads {
 		q.do = q.writer.CatchUp()
@@ -380,7 +380,7 @@ func (q *sequencer) awaitLog(now clock.Now) {
 	switch slot := q.state.Next(); {
 	case slot != q.progressSlot || q.progressAt == clock.Now{}:
 		q.progressSlot, q.progressAt = slot, now
-	case now.Since(q.progressAt) > GiveUpAfter:
+	case now.Since(q.progressAt) > EndAfter:
 		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastError()), request.Elsewhere(api.NoQuorum))
 	}
 }

@@ -15,7 +15,7 @@
 //     that are short of units wait while other shards are requested to send some (transfer.go,
 //     saletotals.go), and get a part at last if the sale allows it. All others go into one
 //     commit, which is appended to the shard's log.
-//     Engine redis: a call of the node has a whole batch of requests, and its list gives
+//     Engine redis: a call of the node has a whole batch of requests, and its list grants
 //     each user a unit (package listengine). The sequencer drains the grabs into the
 //     log (listEngine in enginelists.go). With ack redis a request is answered when the node
 //     has replied, up to a bound; with ack ledger when the log has the grab.
@@ -161,7 +161,7 @@ func (s *Shard) AnswerClaim(now clock.Now, r *request.Request, a *request.Answer
 // Offer queues a ticket and returns "". If it cannot, it returns the outcome that is the reason, and the
 // ticket stays the caller's.
 func (s *Shard) Offer(now clock.Now, t *request.Ticket) api.Outcome {
-	if s.Listed && t.Quantity == 1 { // a list gives no more than one
+	if s.Listed && t.Quantity == 1 { // a list grants no more than one
 		return s.nodeQueue.Offer(now, t)
 	}
 	return s.inbox.offer(t, s.Pending)
@@ -186,7 +186,7 @@ func (s *Shard) Apply(events ...Event) {
 }
 
 // collect takes the events and the queued requests from the inbox and passes them to the sequencer. While a
-// commit is under way requests stay in the inbox, where a requester that gives up can withdraw them.
+// commit is under way requests stay in the inbox, where a requester that stops waiting can withdraw them.
 func (s *Shard) collect() {
 	events, queue := s.inbox.take(s.seq.sent == nil, len(s.seq.requests.waiting))
 	if len(events) > 0 {

@@ -21,8 +21,8 @@ type Status struct {
 	Unknown   bool  // no report of it is known: only Shard, Owner and PerSecond are set
 	Bytes     int64 // size of the log
 	Listed    bool  // its units are in a list on a node
-	ListOn    bool  // the list gives units
-	Undrained int64 // grabs that the list gave and the log lacks
+	ListOn    bool  // the list grants units
+	Undrained int64 // grabs that the list granted and the log lacks
 	Owned     bool  // this process may append
 	NoLease   bool  // its owner, or the last one, may not append now
 	Paid      bool  // claims are held until they are paid, or some were
@@ -65,7 +65,7 @@ type published struct {
 	stall   atomic.Pointer[Stall]  // nil: it does not stall
 	setBack atomic.Int64           // see sequencer
 
-	listReady atomic.Bool // its list gives units, or is off as it should be
+	listReady atomic.Bool // its list grants units, or is off as it should be
 }
 
 // May reports whether this process may append to the shard.
@@ -105,10 +105,10 @@ type Stall struct {
 }
 
 // How long an append may be in doubt: the shard takes no new claims after the
-// first, and is given up after the second.
+// first, and ends after the second.
 const (
-	StallAfter  = 2 * time.Second
-	GiveUpAfter = 60 * time.Second
+	StallAfter = 2 * time.Second
+	EndAfter   = 60 * time.Second
 )
 
 // stall returns since when and why the shard cannot continue: the outcome of an append is unknown, or its

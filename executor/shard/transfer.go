@@ -13,7 +13,7 @@ import (
 // all that its claims lack, and requests it of as few shards as have it, each for
 // its part (a Want). The source sends that much, and at least half of what it can
 // spare, for later claims; or it replies that it has none. A shard that is
-// short itself gives only to a lower-numbered one. Otherwise two of them would swap
+// short itself sends only to a lower-numbered one. Otherwise two of them would swap
 // units for ever.
 //
 // Whatever the size of transfers, they come to an end: units go from shards that are
@@ -175,7 +175,7 @@ func (x *transfers) draftIns(d *ledger.Draft) error {
 }
 
 // receiving reports whether the draft has a transfer from a shard. It must be called before draftOuts, whose
-// messages it does not tell apart.
+// messages it does not distinguish.
 func (x *transfers) receiving(from int) bool {
 	return slices.ContainsFunc(x.drafted, func(m Message) bool { return m.To == from })
 }

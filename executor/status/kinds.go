@@ -90,7 +90,7 @@ var (
 	ShardLogBroken = &Kind{
 		Name: "shard_log_broken", Subject: "shards", Level: slog.LevelError,
 		Began:  "a shard's log is gone or damaged: its units are not sold, and its users' claims are not decided",
-		Remedy: "run 'salectl plan' and 'salectl audit'; leave this process running, since it knows how far the log reached",
+		Remedy: "run 'salectl plan' and 'salectl audit'; do not stop this process: it has the length that the log had",
 	}
 	ShardLogAhead = &Kind{
 		Subject: "shards", Past: true, Level: slog.LevelWarn,

@@ -39,7 +39,7 @@ type Problem struct {
 	Where  string    // what fails, as Subject calls it
 	Shards []int     // ascending; of kinds whose subject is shards
 	Since  time.Time // when it began; zero: it is not known
-	Why    string    // in one line; "": Began says all
+	Why    string    // in one line; "": Began is complete
 }
 
 // OfShard returns a problem of one shard.
@@ -58,7 +58,7 @@ type Reporter struct {
 	last map[identity]time.Duration // when a problem of a kind and subject was reported, monotonic
 }
 
-// identity tells problems apart.
+// identity distinguishes problems.
 type identity struct {
 	kind  *Kind
 	where string

@@ -39,16 +39,16 @@ import (
 // since the plan was made: what the log has was accepted.
 func (x *execution) apply() {
 	x.core.Check(errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)))
-	x.askNodes()
+	x.readNodes()
 	x.checkNodes()
 	x.provideTable()
 	x.enter() // reads the sale's log, stores payloads and appends Planned
 	x.rollOut()
 	x.mark()
 	x.fillLists()
-	changed, said := x.core.Changed, x.sale.Applied() >= x.goal
+	changed, noted := x.core.Changed, x.sale.Applied() >= x.goal
 	x.noteApplied()
-	if said && x.plan.Kind == planner.KindPhase { // the note adds nothing
+	if noted && x.plan.Kind == planner.KindPhase { // the note adds nothing
 		x.core.Changed = changed
 	}
 	x.result.Generation = x.goal
@@ -62,8 +62,8 @@ func (x *execution) apply() {
 // when it reads a shard.
 //
 // A change of phase that has not stored its plan itself always appends the note: it had
-// nothing to plan, or another had planned the same. It knows only from a read that the sale is
-// in its phase, and that read may lag behind the next change. If the note can be stored, no
+// nothing to plan, or another had planned the same. The phase of the sale is known to it only
+// from a read, and that read may lag behind the next change. If the note can be stored, no
 // change came before it.
 func (x *execution) noteApplied() {
 	goal, unmarked := x.goal, x.unmarked

@@ -30,7 +30,7 @@ func copyDigest(sale string) string {
 
 // RemoveCopies removes the copies of a sale that killed rehearsals have left. It keeps copies
 // that are served and those made, or about to be removed, less than age ago. The lock nodes of
-// cfg tell whether a copy is served, so copies of other sales are left alone.
+// cfg show whether a copy is served, so copies of other sales are left alone.
 func RemoveCopies(ctx context.Context, cfg Config, sale string, age time.Duration) error {
 	names, err := current.ListNames(ctx, cfg.Logs, spec.CopyPrefix+copyDigest(sale))
 	if err != nil {

@@ -33,7 +33,7 @@ type teardown struct {
 
 func (t *teardown) run() {
 	t.x.overtaken = t.erase // another destroy has exported and is deleting
-	t.x.askNodes()
+	t.x.readNodes()
 	t.x.enter() // appends a Planned that closes the sale
 	t.close()
 	t.drain()

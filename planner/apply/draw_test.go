@@ -308,7 +308,7 @@ func TestRevealRefused(t *testing.T) {
 		t.Error("with another key something was published")
 	}
 	w = newWorld(t)
-	if err := w.run(w.mustPlan(aDraw(10, nil))); err == nil || !strings.Contains(err.Error(), "give the key") {
+	if err := w.run(w.mustPlan(aDraw(10, nil))); err == nil || !strings.Contains(err.Error(), "provide the key") {
 		t.Errorf("apply without a key: %v", err)
 	}
 	if w.actual().Sale.UID() != "" {

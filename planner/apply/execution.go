@@ -230,8 +230,8 @@ func (x *execution) recheckAll() {
 	}
 }
 
-// checkLists refuses to bring shards to a generation whose lists are on nodes that this
-// process does not know: grabs of those lists would be missed.
+// checkLists refuses to bring shards to a generation whose lists are on nodes unknown to
+// this process: grabs of those lists would be missed.
 func (x *execution) checkLists(p *pb.Planned) error {
 	old, err := planner.Declared(p)
 	if err != nil || old.Engine != spec.EngineRedis {
@@ -241,7 +241,7 @@ func (x *execution) checkLists(p *pb.Planned) error {
 }
 
 // otherNodes reports whether the newest generation names other nodes than the given one: only
-// a process that knows those nodes may fill its lists.
+// a process that uses those nodes may fill its lists.
 func (x *execution) otherNodes(generation uint64) bool {
 	old, err := planner.Declared(x.sale.Planned(generation))
 	newest, err2 := planner.Declared(x.sale.Newest())

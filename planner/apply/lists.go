@@ -15,7 +15,7 @@ import (
 	"salectl/spec"
 )
 
-// fillLists turns every list on, once each shard has a generation in which its list may give.
+// fillLists turns every list on, once each shard has a generation in which its list may be on.
 // Where a process serves the sale, the owners do so sooner and get a ttl for it. A fill by
 // another process is not disturbed.
 func (x *execution) fillLists() {
@@ -80,7 +80,7 @@ type listRebuild struct {
 	// A try is the time between two failures.
 	calls, most int           // successful calls: of this try, of the best try so far
 	failing     time.Duration // monotonic: since when no try came further; 0: none has failed
-	told        bool          // the node's failure was reported
+	reported    bool          // the node's failure was reported
 }
 
 // outcome is that of a step of a listRebuild.
@@ -156,7 +156,7 @@ func (l *listRebuild) step() outcome {
 		if l.read() == logGone {
 			return logGone
 		}
-		return l.lookAgain()
+		return l.reinspect()
 	}
 	r, err := machine.OnList(x.core, spec.ListNode(l.shard, len(x.Lists)), stepNames[c.Kind], func(ctx context.Context, node lists.Node) (lists.Reply, error) {
 		r := c.Do(ctx, node)
@@ -192,16 +192,16 @@ func (l *listRebuild) append() outcome {
 		l.m.Committed(l.x.core.Now, s)
 		l.begun = s.Fill // this process's own, or the slot would be taken
 	case rebuilds && s.Fill != fill:
-		return l.lookAgain() // another process was faster
+		return l.reinspect() // another process was faster
 	default:
 		l.m.Observe(l.x.core.Now, s)
 	}
 	return unfinished
 }
 
-// lookAgain continues after a failure, or after another process has begun to rebuild the list.
+// reinspect continues after a failure, or after another process has begun to rebuild the list.
 // It waits for the other process as long as the list changes.
-func (l *listRebuild) lookAgain() outcome {
+func (l *listRebuild) reinspect() outcome {
 	for {
 		s := l.x.shards[l.shard].state
 		if l.enough(s) || s.Fill == l.begun {
@@ -237,8 +237,8 @@ func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
 		l.x.core.Fail(l.stuck(c, r.Err))
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
-		if node := l.x.listNode(l.shard); !l.told {
-			l.told = true
+		if node := l.x.listNode(l.shard); !l.reported {
+			l.reported = true
 			l.x.doing(planner.ListAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, planner.ShortNodeError(node, r.Err)))
 		}
 	case now-l.failing > l.x.core.Patience:
@@ -276,5 +276,5 @@ var stepNames = map[lists.CallKind]string{
 	lists.StartCall:   "start list",
 }
 
-// onLists reports whether lists give out the sale's units.
+// onLists reports whether lists grant the sale's units.
 func (x *execution) onLists() bool { return planner.EngineOf(x.sale.Newest()) == spec.EngineRedis }

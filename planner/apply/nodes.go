@@ -15,10 +15,10 @@ import (
 	"salectl/spec"
 )
 
-// askNodes reads the identity and time of each node. It must precede every read of the sale's
+// readNodes reads the identity and time of each node. It must precede every read of the sale's
 // log; see markNode.
-func (x *execution) askNodes() {
-	x.begin("asking the lock nodes")
+func (x *execution) readNodes() {
+	x.begin("reading the lock nodes")
 	sent := x.core.Now
 	x.core.Each(len(x.nodes), func(i int) {
 		n := &x.nodes[i]
@@ -27,7 +27,7 @@ func (x *execution) askNodes() {
 	})
 }
 
-func (x *execution) asked() (nodes []quorum.NodeInfo) {
+func (x *execution) infos() (nodes []quorum.NodeInfo) {
 	for _, n := range x.nodes {
 		nodes = append(nodes, n.NodeInfo)
 	}
@@ -42,7 +42,7 @@ func (x *execution) checkNodes() {
 	if x.plan.Kind != planner.KindApply {
 		return
 	}
-	giveUp, pause := x.core.Now.Mono+min(x.core.Patience, nodePatience), machine.FirstPause
+	deadline, pause := x.core.Now.Mono+min(x.core.Patience, nodePatience), machine.FirstPause
 	for {
 		var silent []string
 		var errs []error
@@ -51,7 +51,7 @@ func (x *execution) checkNodes() {
 				silent = append(silent, n.Name+": "+planner.ShortNodeError(n.Name, n.Err))
 			}
 		}
-		x.core.Check(planner.CheckNodes(x.asked(), len(x.Lists) > 0))
+		x.core.Check(planner.CheckNodes(x.infos(), len(x.Lists) > 0))
 		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.Lists, n.Name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
@@ -61,14 +61,14 @@ func (x *execution) checkNodes() {
 			x.core.Fail(fmt.Errorf("nothing was changed: a new sale needs %d of %d lock nodes, and too many do not permit it: %s", all/2+1, all, denials(x.nodes)))
 		case !begins || 2*len(silent) < all || all == 0:
 			return
-		case x.core.Now.Mono > giveUp:
+		case x.core.Now.Mono > deadline:
 			x.core.Fail(fmt.Errorf("%w: %d of %d lock nodes can be used, and a new sale needs %d: %s",
 				planner.ErrTimeout, all-len(silent), all, all/2+1, why))
 		case pause == machine.FirstPause:
 			x.doing(planner.SaleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d can be used: %s", all-len(silent), all, why))
 		}
 		x.core.Sleep(pause)
-		x.askNodes()
+		x.readNodes()
 		pause = min(2*pause, machine.LastPause)
 	}
 }
@@ -91,7 +91,7 @@ const nodePatience = 10 * time.Second
 // deadlines would end early or late for everybody. If no node answers, there is nothing to
 // compare with, and the execution continues: a planner must be able to close the sale.
 func (x *execution) checkClock() error {
-	median, known := quorum.MedianOff(x.asked())
+	median, known := quorum.MedianOff(x.infos())
 	if !known {
 		if len(x.nodes) > 0 {
 			x.warn("no lock node answers, so this host's clock could not be checked: commits get the time of their log (%s)",
@@ -196,7 +196,7 @@ func (x *execution) mark() {
 		x.unmarked = x.sale.Unmarked()
 		return
 	}
-	giveUp, pause := x.core.Now.Mono+x.core.Patience, machine.FirstPause
+	deadline, pause := x.core.Now.Mono+x.core.Patience, machine.FirstPause
 	for n := len(x.nodes); ; pause = min(2*pause, machine.LastPause) {
 		good, restarted, errs := 0, false, make([]error, n)
 		x.core.Each(n, func(i int) {
@@ -214,7 +214,7 @@ func (x *execution) mark() {
 		if good == n || !restarted && (good > n/2 || !first) {
 			break
 		}
-		if x.core.Now.Mono > giveUp || quorum.NotPermitted(errs) {
+		if x.core.Now.Mono > deadline || quorum.NotPermitted(errs) {
 			x.core.Fail(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
 		}
 		x.core.Sleep(pause)

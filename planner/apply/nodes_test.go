@@ -163,7 +163,7 @@ func TestStoppedWhileItWaitsForNodes(t *testing.T) {
 	m := machine.New(p.x.core, p.x)
 	m.Stop(w.now, context.DeadlineExceeded)
 	_, _, _, err := m.Next(w.now)
-	const want = "asking the lock nodes, waiting for a majority of the lock nodes, 1 of 3 can be used: node-0: injected fault"
+	const want = "reading the lock nodes, waiting for a majority of the lock nodes, 1 of 3 can be used: node-0: injected fault"
 	if !errors.Is(err, planner.ErrTimeout) || !strings.Contains(err.Error(), want) {
 		t.Errorf("it ends with %v, want %q in it", err, want)
 	}

@@ -66,7 +66,7 @@ func keyFits(plan *planner.Plan, planned *pb.Planned, key *units.Key) error {
 	if plan.Kind != planner.KindDestroy || planned == nil || !planned.GetSettings().GetSecret() || key != nil {
 		return nil
 	}
-	return fmt.Errorf("the units of sale %s are encrypted, but the export needs their payloads: give the key", plan.Sale)
+	return fmt.Errorf("the units of sale %s are encrypted, but the export needs their payloads: provide the key", plan.Sale)
 }
 
 // Payloads supplies the payloads of the units that a plan adds, in order, for one execution.

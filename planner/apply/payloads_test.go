@@ -470,7 +470,7 @@ func TestDestroyWithoutTheKey(t *testing.T) {
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
-	if _, err := newExecution(g.config().terms(), g.planDestroy(), nil, false); err == nil || !strings.Contains(err.Error(), "give the key") {
+	if _, err := newExecution(g.config().terms(), g.planDestroy(), nil, false); err == nil || !strings.Contains(err.Error(), "provide the key") {
 		t.Errorf("a sale is destroyed whose export can tell nothing: %v", err)
 	}
 }

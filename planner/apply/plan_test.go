@@ -287,7 +287,7 @@ func TestReasons(t *testing.T) {
 				"node/node-1": {planner.ReasonMarkerMissing, "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until the leases that it may have granted have expired"},
 			},
 		},
-		"a pause": {func(w *world) { w.mustApply(tickets(10)) }, pauses, map[string]because{"sale/tickets": {planner.ReasonRequested, "asked for"}}},
+		"a pause": {func(w *world) { w.mustApply(tickets(10)) }, pauses, map[string]because{"sale/tickets": {planner.ReasonRequested, "requested"}}},
 		"a file that others have replaced": {
 			func(w *world) { w.mustApply(tickets(10)); w.mustApply(tickets(12)); w.mustPhase(pb.Phase_PAUSED) }, applies(tickets(10)), map[string]because{
 				"sale/tickets": {planner.ReasonOtherGeneration, "the file has the declaration of generation 1, but generation 2 by tester@host has another:" +

@@ -29,7 +29,7 @@ type revealing struct {
 
 func (r *revealing) run() {
 	x := r.x
-	x.askNodes()
+	x.readNodes()
 	x.checkNodes()
 	r.read()
 	r.closeEntries()
@@ -185,7 +185,7 @@ func drawSecret(planned *pb.Planned, rand io.Reader, key *units.Key) error {
 		return nil
 	}
 	if key == nil {
-		return errors.New("the secret of the draw must be encrypted: give the key")
+		return errors.New("the secret of the draw must be encrypted: provide the key")
 	}
 	secret := make([]byte, draw.SecretLen)
 	if _, err := io.ReadFull(rand, secret); err != nil {
@@ -212,7 +212,7 @@ func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 	d := sale.Draw()
 	if key == nil || key.ID() != d.GetKey() {
 		return link, planner.Refuse("the secret of the draw is encrypted with the key with id %s, but another key was given", d.GetKey()).
-			With("Give the key that draw.keyEnv or draw.keyFile had at the first apply: without it the draw cannot be revealed.")
+			With("Provide the key that draw.keyEnv or draw.keyFile had at the first apply: without it the draw cannot be revealed.")
 	}
 	secret, err := key.Open(drawContext(sale.UID()), d.GetSealed())
 	if err != nil {
@@ -235,7 +235,7 @@ func FitsDraw(sale *ledger.Sale, key *units.Key) error {
 }
 
 // drawSeed generates the seed of the amounts of a new red packet. The seed is in no plan: the
-// readers of a saved plan would know the amounts before the buyers.
+// readers of a saved plan would see the amounts before the buyers.
 func drawSeed(planned *pb.Planned, rand io.Reader) error {
 	if planned == nil {
 		return nil

@@ -16,7 +16,7 @@ const pollOwner = 100 * time.Millisecond
 // rollOut brings every shard to the newest generation, the goal. Owners do that too, and
 // sooner, since no other process can append beside a busy owner; they get a ttl. If a shard has
 // no owner, or the ttl has passed, rollOut reads the shard's log to its end and appends the
-// missing generations in order; the reducer ignores a generation that it has. A list that gives
+// missing generations in order; the reducer ignores a generation that it has. A list that is on
 // is stopped and drained before.
 func (x *execution) rollOut() {
 	x.begin("applying the generation to the shards")
@@ -118,8 +118,8 @@ func (x *execution) appendNext(i int) ledger.Event {
 }
 
 // stopList stops and drains a shard's list before a generation is appended to the shard's log:
-// only then does the log know which units are available. A shard that is not open has no list
-// that gives, and a shard without a fill never had one.
+// only then does the log have all grabs. A shard that is not open has no list
+// that is on, and a shard without a fill never had one.
 func (x *execution) stopList(i int) {
 	s := x.shards[i].state
 	open := func(s *ledger.State) bool { return s.Phase == ledger.PhaseOpen && s.Generation < x.goal }

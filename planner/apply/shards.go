@@ -10,7 +10,7 @@ import (
 	"salectl/spec"
 )
 
-// shard is a shard of the sale as the execution knows it.
+// shard is a shard of the sale as known to the execution.
 type shard struct {
 	log     *machine.Log // nil: not read, or not needed any more
 	state   *ledger.State

@@ -33,7 +33,7 @@ func TestStagesOfAnApply(t *testing.T) {
 	w := newWorld(t)
 	first := w.begin(w.mustPlan(tickets(10)))
 	want := []string{
-		"apply: asking the lock nodes",
+		"apply: reading the lock nodes",
 		"apply: reading the sale's log",
 		"apply: appending Planned, slot 0",
 		"apply: applying the generation to the shards, slot 1, 0 of 3 shards done",
@@ -68,7 +68,7 @@ func TestStagesOfADestroy(t *testing.T) {
 		}
 	}
 	want := []string{
-		"asking the lock nodes", "reading the sale's log", "appending Planned", "applying the generation to the shards", "appending Applied",
+		"reading the lock nodes", "reading the sale's log", "appending Planned", "applying the generation to the shards", "appending Applied",
 		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "cleaning the lock nodes",
 		"deleting the lists", "deleting the shards' logs", "appending Destroyed",
 	}

@@ -374,7 +374,7 @@ func TestHistory(t *testing.T) {
 // The lock nodes know of a sale whose ledger was deleted: nothing advises to apply it, and a plan
 // that would sell its units again warns. After a destroy no node knows anything.
 func TestLedgerDeleted(t *testing.T) {
-	const says = "3 of 3 lock nodes know a run of sale tickets, but the ledger has none"
+	const says = "3 of 3 lock nodes have a marker of sale tickets, but the ledger has no run of it"
 	w := newWorld(t)
 	sold(w)
 	cfg := w.config()

@@ -23,7 +23,7 @@ func (x *execution) provideTable() {
 		return
 	}
 	x.begin("checking the table")
-	giveUp, pause, made := x.core.Now.Mono+x.core.Patience, machine.FirstPause, false
+	deadline, pause, made := x.core.Now.Mono+x.core.Patience, machine.FirstPause, false
 	address := planner.TableAddress(x.Table)
 	for {
 		err := x.core.CheckTable()
@@ -52,7 +52,7 @@ func (x *execution) provideTable() {
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			x.core.Fail(fmt.Errorf("%w: table %s: %w", planner.ErrStore, x.Table, err))
-		case x.core.Now.Mono > giveUp:
+		case x.core.Now.Mono > deadline:
 			x.core.Fail(fmt.Errorf("%w, tried for %v: table %s: %w", planner.ErrStore, x.core.Patience, x.Table, err))
 		}
 		x.core.Sleep(pause)

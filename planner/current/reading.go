@@ -202,7 +202,7 @@ func (r *reading) node(i int, a *planner.NodeActual) (err error) {
 	return err
 }
 
-// known queries whether a node knows the sale, which the ledger lacks.
+// known queries whether a node has a marker of the sale, which the ledger lacks.
 func (r *reading) known(i int, a *planner.NodeActual) error {
 	marker := spec.SaleMarker(r.actual.Name)
 	got, err := machine.OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (planner.NodeActual, error) {
@@ -214,9 +214,9 @@ func (r *reading) known(i int, a *planner.NodeActual) error {
 		if info.Unfit != "" {
 			err = nil // Unfit is why
 		}
-		return planner.NodeActual{NodeInfo: quorum.NodeInfo{Info: info}, Knows: known.Good}, err
+		return planner.NodeActual{NodeInfo: quorum.NodeInfo{Info: info}, HasMarker: known.Good}, err
 	})
-	if a.Knows = got.Knows; err == nil {
+	if a.HasMarker = got.HasMarker; err == nil {
 		a.Info = got.Info
 	}
 	return err

@@ -23,7 +23,7 @@ import (
 // a call, tick and stop, each with the time; it collects the calls to make. The steps of a job
 // are straight code in tasks, which are coroutines. A task that waits for a reply, a time or
 // other tasks returns control to the event, and one task runs at a time. The machine never
-// blocks and has no clock or I/O. The same events give the same calls.
+// blocks and has no clock or I/O. The same events cause the same calls.
 type Core struct {
 	Now       clock.Now
 	Calls     []calls.Call // to make

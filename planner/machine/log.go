@@ -102,7 +102,7 @@ func (t *Log) count(r ledger.Reply) {
 }
 
 // checkCall fails if a failed call is not to be repeated. A Writer retries for ever, which is right
-// for a server. A person must learn that the disk is full, and at once that reads or writes
+// for a server. A command must report a full disk, and at once that reads or writes
 // are not permitted. For a log that is only read, idle bounds other failures.
 func (t *Log) checkCall(kind ledger.RequestKind, err error) {
 	now := max(t.Core.Now.Mono, 1)

@@ -3,7 +3,7 @@
 // the tasks of a Job, Log drives one log in them.
 //
 // The package guarantees:
-//   - A Job sees one event at a time and never blocks. The same events give the same calls.
+//   - A Job sees one event at a time and never blocks. The same events cause the same calls.
 //   - A failed call is repeated until it succeeds or the patience of the Job has passed; a call
 //     that is not permitted fails at once.
 //   - Run returns only after every call has ended.

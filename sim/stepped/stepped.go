@@ -87,7 +87,7 @@ func (p *Process) Begin(now clock.Now, r request.Request, answered func(request.
 	return func() {
 		if x != nil {
 			x.Deliver()
-			x.GiveUp()
+			x.Cancel()
 		}
 	}
 }

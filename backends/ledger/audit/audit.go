@@ -55,7 +55,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	a, reducers := NewRecount(name, sale.UID(), sale.Shards(), newReducer)
 	a.heads = map[string]ledger.Head{sale.Log(): sale.Head()}
 	if head, err := ledger.ParseHead(w.Head()); err != nil || head != sale.Head() {
-		a.Problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
+		a.Problem("the sale's log: the head has %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
 	applied, sealed, added := sale.Applied(), sale.Sealed(), sale.Added()
 	if err := readBooks(ctx, logs, a.Books, applied, sealed); err != nil {
@@ -176,7 +176,7 @@ func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books [
 	})
 }
 
-// closeCut reads shards on until each has what the others imply (Book.knows). It ends, since it
+// closeCut reads shards on until each has what the others imply (Book.covers). It ends, since it
 // reads only ops that precede the cut that it began with.
 func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
 	for read := true; read; { // after progress the tries begin anew
@@ -184,7 +184,7 @@ func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
 			read = false
 			for _, b := range books {
 				for _, peer := range books {
-					enough := func() bool { return peer.knows(b) }
+					enough := func() bool { return peer.covers(b) }
 					if enough() {
 						continue
 					}

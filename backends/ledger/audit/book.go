@@ -168,7 +168,7 @@ func (b *Book) read(ctx context.Context, logs ledger.Logs) error {
 	}
 	head, _ := ledger.ParseHead(w.Head()) // the Writer has parsed it, and checked that it is that of the last slot
 	if is := b.reducer.Head(); b.refused == nil && head != is {
-		b.faults = append(b.faults, fmt.Sprintf("the head says %+v, its slots add up to %+v", head.Totals, is.Totals))
+		b.faults = append(b.faults, fmt.Sprintf("the head has %+v, its slots add up to %+v", head.Totals, is.Totals))
 	}
 	return nil
 }
@@ -185,10 +185,10 @@ func (b *Book) readOn(ctx context.Context, logs ledger.Logs, enough func() bool)
 	return err
 }
 
-// knows reports whether the book has all that precedes what another has: what the other received
+// covers reports whether the book has all that precedes what another has: what the other received
 // was sent, and what it has seen acknowledged was received. An award follows the reveal of a draw,
 // which follows the entries of every shard.
-func (b *Book) knows(other *Book) bool {
+func (b *Book) covers(other *Book) bool {
 	awarded := other.entries != nil && len(other.sold)+len(other.held)+int(other.outcomes.Lapsed()) > 0
 	if awarded && b.entries == nil {
 		return false

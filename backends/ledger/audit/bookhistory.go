@@ -57,9 +57,9 @@ func (b *Book) enroll(at place, user uint32, op *pb.Claim) (n uint32) {
 	return n
 }
 
-// give moves the units of a claim or award to those held for the term in force, or to those sold if
+// assign moves the units of a claim or award to those held for the term in force, or to those sold if
 // there is none.
-func (b *Book) give(what string, c *pb.Commit, n uint32, history *claimHistory, op interface {
+func (b *Book) assign(what string, c *pb.Commit, n uint32, history *claimHistory, op interface {
 	GetHeldUntilUs() int64
 	GetGraceUs() int64
 }) {
@@ -172,7 +172,7 @@ func paidOtherwise(history claimHistory, op *pb.Settle) bool {
 	return op.GetPayment() != "" && history.paid != op.GetPayment() && (history.paid != "" || history.until == 0)
 }
 
-// endHold ends a hold, or gives it a later deadline.
+// endHold ends a hold, or extends it to a later deadline.
 func (b *Book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
 	over := c.GetTimeUs() >= history.until+history.grace
 	switch op.GetHow() {
@@ -257,7 +257,7 @@ func (b *Book) compareClaims(r *Report) {
 	for n, history := range b.claimHistories {
 		c := b.reducer.Claim(int(n))
 		if c.State.String() != history.state || c.HeldUntilUs != history.until || c.Payment != history.paid || !slices.Equal(c.RefundsDue, history.owed) {
-			r.Problem("claim %s folds to %v until %d, paid by %q, owing %q; its commits say %s until %d, by %q, owing %q", c.ID(b.shard),
+			r.Problem("claim %s folds to %v until %d, paid by %q, owing %q; its commits have %s until %d, by %q, owing %q", c.ID(b.shard),
 				c.State, c.HeldUntilUs, c.Payment, c.RefundsDue, history.state, history.until, history.paid, history.owed)
 		}
 	}

@@ -37,7 +37,7 @@ func (b *Book) closeEntries(op *pb.Entries) {
 	b.entries = &tree
 }
 
-// award gives an entry its unit.
+// award assigns an entry its unit.
 func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
 	claim := b.claims.At(n)
 	if b.entries == nil || len(op.GetUnits()) != 1 {
@@ -45,7 +45,7 @@ func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settl
 	}
 	claim.count = uint32(len(op.GetUnits()))
 	b.scattered[n] = slices.Clone(op.GetUnits())
-	b.give("an award", c, n, history, op)
+	b.assign("an award", c, n, history, op)
 	b.accounts.At(claim.user).units += int64(claim.count)
 }
 
@@ -53,7 +53,7 @@ func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settl
 func (r *Recount) Entries(trees []draw.Tree) {
 	for i, b := range r.Books {
 		if i < len(trees) && (b.entries == nil || *b.entries != trees[i]) {
-			r.Problem("shard %d: its entries are %v, and the sale's log says %v", i, b.entries, trees[i])
+			r.Problem("shard %d: its entries are %v, and the sale's log has %v", i, b.entries, trees[i])
 		}
 	}
 }

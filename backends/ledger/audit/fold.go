@@ -97,7 +97,7 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 		b.fault("a claim of nothing")
 	}
 	var history claimHistory
-	if b.give("a claim", c, claim, &history, op); history.until != 0 {
+	if b.assign("a claim", c, claim, &history, op); history.until != 0 {
 		b.claimHistories[claim] = history
 	}
 }

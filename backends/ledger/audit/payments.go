@@ -10,7 +10,7 @@ import (
 )
 
 // payments reports references that occur with more than one claim. A payment buys one claim, but
-// no shard knows the payments of the others, so it cannot refuse such a confirmation. Several
+// no shard has the payments of the others, so it cannot refuse such a confirmation. Several
 // claims bought by one payment are a problem until all but one are refunded. Claims for which the
 // payment is also owed back are a warning: paying it back for each of them would be too much.
 func (a *Report) payments(books []*Book) {

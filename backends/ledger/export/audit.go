@@ -276,7 +276,7 @@ func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
 	if x.header.Redacted {
 		redactedLine(&want, c.Key)
 	}
-	x.differs("claim "+line.Claim, encode(want), "its commits say")
+	x.differs("claim "+line.Claim, encode(want), "its commits have")
 }
 
 // compareHeader compares the header with the books and the sale's log, and reports whether claims can
@@ -319,7 +319,7 @@ func (x *fileAudit) compareHeader() bool {
 		has.Lapsed >= d.Lapsed && has.Winners+has.Lapsed >= d.Winners+d.Lapsed && has.Reach >= d.Reach {
 		d.Winners, d.Lapsed, d.Reach = has.Winners, has.Lapsed, has.Reach
 	}
-	x.differs("the header", encode(want), "the commits say")
+	x.differs("the header", encode(want), "the commits have")
 	return true
 }
 
@@ -369,7 +369,7 @@ func (x *fileAudit) unproven() (all []string) {
 	}
 	switch {
 	case x.locked:
-		all = append(all, "the payloads of the units: they are encrypted; give the file of their key with --units-key-file")
+		all = append(all, "the payloads of the units: they are encrypted; pass the file of their key with --units-key-file")
 	case x.sale != nil && x.sale.Newest().GetUnits() != nil && x.header.UnitsLog == nil:
 		all = append(all, "the payloads of the units: they are secret, and were left out of a file for sharing")
 	}

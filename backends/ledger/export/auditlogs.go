@@ -100,7 +100,7 @@ func (x *fileAudit) commit() {
 	case !bytes.Equal(x.line, encode(c)):
 		x.at("%s does not have the form that salectl writes", slot)
 	case c.Log != saleLogName && redacted != (c.Hash != nil):
-		x.at("%s is redacted: %v; the header says: %v", slot, c.Hash != nil, x.header.Redacted)
+		x.at("%s is redacted: %v; by the header: %v", slot, c.Hash != nil, x.header.Redacted)
 	case slices.ContainsFunc(x.logs[i+1:], func(later *auditedLog) bool { return later.number > 0 }):
 		x.at("%s follows slots of a later log", slot)
 	}

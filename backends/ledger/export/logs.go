@@ -120,11 +120,11 @@ func hasSeed(op *pb.Op) bool { return len(op.GetPlanned().GetSeed()) > 0 }
 var ErrDrawRedacted = errors.New("the export of a draw cannot be redacted: 'salectl draw list' writes a public list without users and keys")
 
 // redaction removes from an export what only the owner of the sale may have; nil removes nothing.
-// It removes the keys of requests, since user and key give access to the result of a claim; what
-// units are, if that is secret; and the digests of what rules knew of users, which can be guessed.
+// It removes the keys of requests, since user and key grant access to the result of a claim; what
+// units are, if that is secret; and the digests of users' attributes, which can be guessed.
 //
 // A key is replaced by its digest, that of draw.Label, in lines and commits. So two requests
-// remain distinct, and a reader who knows a key finds its claim.
+// remain distinct, and a reader who has a key finds its claim.
 type redaction struct {
 	uid    string
 	secret bool // what units are is secret

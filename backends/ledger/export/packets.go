@@ -53,7 +53,7 @@ func (x *contents) amounts(units []int64) (all []string) {
 	return all
 }
 
-// over reports whether no shard can give units any more.
+// over reports whether no shard can assign units any more.
 func over(shards []*ledger.State) bool {
 	return !slices.ContainsFunc(shards, func(s *ledger.State) bool { return !s.Sealed() && s.Phase != ledger.PhaseClosed })
 }

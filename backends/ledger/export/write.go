@@ -15,7 +15,7 @@
 // of one), and provide the key to read encrypted units.
 //
 // Audit is here rather than in package audit because a line is derived from a claim of the reducer:
-// so export imports audit, and audit knows neither exports nor the reducer.
+// so export imports audit, and audit imports neither exports nor the reducer.
 package export
 
 import (

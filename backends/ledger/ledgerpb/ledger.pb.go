@@ -88,7 +88,7 @@ const (
 	Settle_REFUND          Settle_How = 5 // a sold claim is refunded
 	Settle_RESELL          Settle_How = 6 // the owner sells an expired claim to a late payment
 	Settle_REFUND_DUE      Settle_How = 7 // a payment bought nothing and is owed back; the state of the claim does not change
-	Settle_AWARD           Settle_How = 8 // the owner gives an entry its unit: held under the settings in force, or sold
+	Settle_AWARD           Settle_How = 8 // the owner assigns an entry its unit: held under the settings in force, or sold
 )
 
 // Enum value maps for Settle_How.
@@ -710,7 +710,7 @@ func (x *Own) GetAddress() string {
 	return ""
 }
 
-// Claim gives units to a user. (user, key) identifies it. The number of units is the
+// Claim grants units to a user. (user, key) identifies it. The number of units is the
 // requested quantity, unless the settings have partial: otherwise a claim gets all or
 // none.
 type Claim struct {
@@ -729,7 +729,7 @@ type Claim struct {
 	Attributes []byte `protobuf:"bytes,8,opt,name=attributes,proto3" json:"attributes,omitempty"`
 	// With partial: the requested quantity, if fewer units were given; otherwise 0.
 	Requested uint32 `protobuf:"varint,9,opt,name=requested,proto3" json:"requested,omitempty"`
-	// With draw: the claim is an entry, without units. An AWARD may give it one.
+	// With draw: the claim is an entry, without units. An AWARD may assign it one.
 	Entry         bool `protobuf:"varint,10,opt,name=entry,proto3" json:"entry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -387,7 +387,7 @@ func (r *Reader) EachUnit(ctx context.Context, from int64, each func(number int6
 	return nil
 }
 
-// OfClaim returns the payloads of a claim's units that its buyer may know: none if they are
+// OfClaim returns the payloads of a claim's units that its buyer may see: none if they are
 // secret and the claim was never sold. A nil Reader returns none: its units are numbers.
 func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) (all []map[string]string, err error) {
 	if r == nil || !r.Discloses(c.State == ledger.StateSold || c.State == ledger.StateRefunded) {
@@ -416,7 +416,7 @@ func (r *Reader) Part(ctx context.Context, added []ledger.Added) (*ledger.LogPar
 	return r.fold.Part(added), nil
 }
 
-// Discloses reports whether the buyer of a claim may know its payloads: secret ones only if the claim
+// Discloses reports whether the buyer of a claim may see its payloads: secret ones only if the claim
 // is or was sold.
 func (r *Reader) Discloses(sold bool) bool { return sold || r.key == nil }
 

@@ -92,7 +92,7 @@ func CheckListen(addr string, hasToken, insecure bool) error {
 		return nil
 	}
 	return fmt.Errorf("listening beyond loopback needs a token: other machines can reach %s; listen on 127.0.0.1 or [::1], "+
-		"give a bearer-token file, or use --insecure if everyone may claim", addr)
+		"set a bearer-token file, or use --insecure if everyone may claim", addr)
 }
 
 // Reachable reports whether other machines can reach an address. A host name other than localhost

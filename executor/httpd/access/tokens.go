@@ -5,7 +5,7 @@
 // reloaded while they are in use, and an unusable file changes nothing. Log entries and errors
 // contain no secret. Comparing tokens takes constant time.
 //
-// The package knows no paths. Callers choose the right that a request needs and the requests that
+// The package has no paths. Callers choose the right that a request needs and the requests that
 // need no client certificate, and write the problem that Grant.May returns.
 package access
 
@@ -29,7 +29,7 @@ type Rights uint8
 
 // Rights in a token file. A token with operate has all rights.
 const (
-	MayClaim   Rights = 1 << iota // claim, extend and cancel held claims, look claims up, read the state of the sale
+	MayClaim   Rights = 1 << iota // claim, extend and cancel held claims, look up claims, read the state of the sale
 	MayOperate                    // refund, drain, read the state of nodes and shards, link to the process
 	MayFollow                     // follow the feed of the ledger
 	MayConfirm                    // confirm the payment of a claim

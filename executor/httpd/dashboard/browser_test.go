@@ -86,16 +86,16 @@ func unnamed(t *testing.T, w *browser.Window) (faults []string) {
 // acted is a dashboard on the host's clock of a sale that a test changes.
 type acted struct {
 	*Dashboard
-	now  atomic.Pointer[Look]
+	now  atomic.Pointer[State]
 	down atomic.Bool
 	url  string
 }
 
 func newActed(t *testing.T) *acted {
 	a := new(acted)
-	a.show(func(*Look) {})
+	a.show(func(*State) {})
 	a.Dashboard = New("10.0.0.7:8080", MostViewers, clock.System())
-	a.Add(Sale{"movie", func() Look { return *a.now.Load() }})
+	a.Add(Sale{"movie", func() State { return *a.now.Load() }})
 	handler := a.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.down.Load() {
@@ -109,8 +109,8 @@ func newActed(t *testing.T) *acted {
 }
 
 // show has the sale be as change makes it of one with three shards that sells.
-func (a *acted) show(change func(*Look)) {
-	l := Look{
+func (a *acted) show(change func(*State)) {
+	l := State{
 		Sale: &api.Sale{
 			SaleSummary: api.SaleSummary{Sale: "movie", Phase: "open", Stock: 300, Available: 290, Sold: 10},
 			Known: api.Known{Nodes: nodes(0), Shards: []api.Shard{
@@ -125,7 +125,7 @@ func (a *acted) show(change func(*Look)) {
 	a.now.Store(&l)
 }
 
-const said = `document.querySelector("#said").textContent`
+const said = `document.querySelector("#announcement").textContent`
 
 // turnsIn follows a sale through its turns: what the page shows, and what it tells a
 // screen reader.
@@ -142,7 +142,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	browser.Until(t, w, `document.title === "Open · 290 for sale · movie"`)
 
 	// Claims come.
-	a.show(func(l *Look) {
+	a.show(func(l *State) {
 		l.Sale.Available, l.Sale.Sold = 200, 100
 		l.Answers = map[api.Outcome]uint64{api.Sold: 100, api.LimitReached: 5}
 		three, two := 3, 2
@@ -161,7 +161,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	}
 
 	// It stalls, and is not known.
-	a.show(func(l *Look) {
+	a.show(func(l *State) {
 		l.Sale.Phase, l.Sale.Nodes, l.Unready = "stalled", nodes(2), "lock nodes: no majority of the lock nodes votes"
 	})
 	browser.Until(t, w, said+` === "movie: Stalled: no claim can be sold. This process is not ready."`)
@@ -169,7 +169,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	shows("nodes-text", "1 of 3 lock nodes votes: without a majority")
 
 	// What is wrong stands above all, once, and with the process.
-	a.show(func(l *Look) {
+	a.show(func(l *State) {
 		l.Unready = "clock: this host's clock is off: it is ahead by 1h0m0s"
 		l.Sale.Problems = []api.SaleProblem{
 			{Kind: "clock", Level: "warn", Message: "this host's clock is off", Error: "it is ahead by 1h0m0s", Remedy: "set it right"},
@@ -182,7 +182,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	shows("self", "This host's clock is off: it is ahead by 1h0m0s. Set it right.")
 	browser.Until(t, w, `document.querySelectorAll(".banner").length === 2 && document.querySelectorAll(".banner.bad").length === 1`)
 
-	a.show(func(l *Look) {
+	a.show(func(l *State) {
 		l.Unready = "standby: starting"
 		l.Sale = &api.Sale{SaleSummary: api.SaleSummary{Sale: "movie", Outcome: api.Standby}, Known: l.Sale.Known}
 		l.Sale.Shards[1] = api.Shard{Shard: 1, State: api.ShardUnknown}
@@ -203,7 +203,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	w.Calm() // a browser complains of a server that is not there
 	fresh := newGate(MostViewers)
 	a.gate = fresh
-	a.show(func(l *Look) { l.Sale.Available, l.Sale.Sold, l.Sale.SoldOut = 0, 300, true })
+	a.show(func(l *State) { l.Sale.Available, l.Sale.Sold, l.Sale.SoldOut = 0, 300, true })
 	a.down.Store(false)
 	browser.Until(t, w, said+` === "movie: Sold out."`)
 	browser.Until(t, w, `!document.body.classList.contains("old") && document.querySelector("#banners").innerText === ""`)
@@ -280,20 +280,20 @@ func hiddenIn(t *testing.T, w *browser.Window) {
 	hide("true")
 	wait.Until(t, "it takes no place", func() bool { return len(a.gate.places) == 0 })
 	hide("false")
-	a.show(func(l *Look) { l.Sale.Phase = "paused" })
+	a.show(func(l *State) { l.Sale.Phase = "paused" })
 	browser.Until(t, w, said+` === "movie: Paused."`)
 }
 
 // salesIn draws the list of several sales.
 func salesIn(t *testing.T, w *browser.Window) {
 	d := New("", MostViewers, func() clock.Now { return clock.Now{Wall: noon, Mono: time.Hour} })
-	for name, look := range map[string]Look{
+	for name, look := range map[string]State{
 		"movie":   {Sale: &api.Sale{SaleSummary: api.SaleSummary{Phase: "open", Stock: 300, Available: 90, Held: 10, Sold: 200, ClosesAt: noon.Add(time.Hour)}}},
 		"concert": {Sale: &api.Sale{SaleSummary: api.SaleSummary{Phase: "open", Stock: 10, Sold: 10, SoldOut: true}}},
 		"lottery": {Unready: "standby: starting", Sale: &api.Sale{SaleSummary: api.SaleSummary{Outcome: api.Standby}}},
 	} {
 		look.Sale.Sale = name
-		d.Add(Sale{name, func() Look { return look }})
+		d.Add(Sale{name, func() State { return look }})
 	}
 	server := httptest.NewServer(d.Handler())
 	defer server.Close()

@@ -3,7 +3,7 @@
 //
 // Observation costs little. A page queries its sales once a second for all its viewers, and never
 // without viewers. The number of viewers is limited, and a viewer that does not read its events is
-// disconnected. A Dashboard shows the results of Sale.Look and queries nothing else. Access control
+// disconnected. A Dashboard shows the results of Sale.State and queries nothing else. Access control
 // is left to the caller that serves its Handler.
 package dashboard
 
@@ -27,11 +27,11 @@ const Path = "/dashboard/"
 // MostViewers is the limit of concurrent viewers of a process.
 const MostViewers = 32
 
-// Sale is a sale to show. Look must be safe for concurrent use: the sale's page and that of all sales
+// Sale is a sale to show. State must be safe for concurrent use: the sale's page and that of all sales
 // each call it at most once a second, while they have viewers.
 type Sale struct {
-	Name string
-	Look func() Look
+	Name  string
+	State func() State
 }
 
 // Dashboard serves the pages of some sales.
@@ -58,7 +58,7 @@ var web embed.FS
 var templates = template.Must(template.ParseFS(web, "web/*.html"))
 
 // New returns a Dashboard of no sale for at most some viewers at a time. process is the address of this
-// process, as others know it; "": none. It starts no goroutine: requests of viewers do the work.
+// process at its peers; "": none. It starts no goroutine: requests of viewers do the work.
 func New(process string, viewers int, clock clock.Clock) *Dashboard {
 	d := &Dashboard{process: process, clock: clock, began: clock().Mono, gate: newGate(viewers)}
 	d.all = newFeed(clock, d.began, d.event)
@@ -69,7 +69,7 @@ func New(process string, viewers int, clock clock.Clock) *Dashboard {
 func (d *Dashboard) Add(s Sale) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sales = append(slices.Clone(d.sales), shown{s, newFeed(d.clock, d.began, (&watch{process: d.process, look: s.Look}).event)})
+	d.sales = append(slices.Clone(d.sales), shown{s, newFeed(d.clock, d.began, (&watch{process: d.process, state: s.State}).event)})
 	slices.SortFunc(d.sales, func(a, b shown) int { return strings.Compare(a.Name, b.Name) })
 }
 

@@ -39,9 +39,9 @@ func newCounted(t *testing.T, viewers int, names ...string) *counted {
 		return clock.Now{Wall: noon.Add(passed), Mono: time.Hour + passed}
 	})
 	for _, name := range names {
-		c.Add(Sale{name, func() Look {
+		c.Add(Sale{name, func() State {
 			c.looks.Add(1)
-			return Look{Sale: &api.Sale{SaleSummary: api.SaleSummary{Sale: name, Phase: "open"}}}
+			return State{Sale: &api.Sale{SaleSummary: api.SaleSummary{Sale: name, Phase: "open"}}}
 		}})
 	}
 	c.passed.Add(int64(990 * time.Millisecond)) // those who watch ask for the next tick soon

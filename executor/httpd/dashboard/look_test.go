@@ -73,7 +73,7 @@ func (s *stage) told(t *testing.T) (v struct {
 
 // TestSnapshot holds what is told of a sale that sells, cannot be told of, and has problems.
 func TestSnapshot(t *testing.T) {
-	l := Look{
+	l := State{
 		Sale: &api.Sale{
 			SaleSummary: api.SaleSummary{Sale: "s", Phase: "open", Stock: 100, Available: 60, Held: 10, Sold: 30},
 			Known:       api.Known{Shards: []api.Shard{{Shard: 0, State: api.ShardSelling, Owner: "a:1", Available: 60}}},
@@ -82,7 +82,7 @@ func TestSnapshot(t *testing.T) {
 		Answers: map[api.Outcome]uint64{api.Sold: 30, api.LimitReached: 7},
 		Took:    histogram([]float64{.001, .01}, []uint64{37, 0, 0}),
 	}
-	s := play("s", 1, func(int) Look { return l })
+	s := play("s", 1, func(int) State { return l })
 	v := s.told(t)
 	if !reflect.DeepEqual(v.Sale, *l.Sale) || v.About != l.About || v.Unready != nil || v.Away != nil {
 		t.Errorf("%+v", v)
@@ -123,7 +123,7 @@ func TestSnapshot(t *testing.T) {
 
 // What is older than a page shows is forgotten.
 func TestHistory(t *testing.T) {
-	w := &watch{look: func() Look { return Look{Sale: &api.Sale{}} }}
+	w := &watch{state: func() State { return State{Sale: &api.Sale{}} }}
 	var history func() []byte
 	for i := range 400 {
 		_, history = w.event(clock.Now{Wall: noon.Add(time.Duration(i) * time.Second), Mono: time.Duration(i) * time.Second})
@@ -143,7 +143,7 @@ func BenchmarkEvent(b *testing.B) {
 	for _, shards := range []int{5, 1024} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			l := crowd(1_024_000, shards, owners...)(100)
-			w := &watch{look: func() Look { return l }}
+			w := &watch{state: func() State { return l }}
 			now := clock.Now{Wall: noon, Mono: time.Hour}
 			for b.Loop() {
 				now.Wall, now.Mono = now.Wall.Add(time.Second), now.Mono+time.Second

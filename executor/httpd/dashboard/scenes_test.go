@@ -23,11 +23,11 @@ type stage struct {
 }
 
 // play shows a sale, second by second, as scene tells it from the first second on.
-func play(name string, seconds int, scene func(second int) Look) *stage {
+func play(name string, seconds int, scene func(second int) State) *stage {
 	s := &stage{now: clock.Now{Wall: noon, Mono: time.Hour}, sale: name}
 	second := 0
 	s.Dashboard = New("10.0.0.7:8080", MostViewers, func() clock.Now { return s.now })
-	s.Add(Sale{name, func() Look { return scene(second) }})
+	s.Add(Sale{name, func() State { return scene(second) }})
 	for ; second < seconds; second++ {
 		of, _ := s.named(name)
 		of.now(false)
@@ -48,10 +48,10 @@ var bounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, 
 
 // crowd is a sale of so many units on so many shards, to which ever fewer come after a
 // rush at the thirtieth second.
-func crowd(stock int64, shards int, owners ...string) func(second int) Look {
+func crowd(stock int64, shards int, owners ...string) func(second int) State {
 	sold, answers := int64(0), map[api.Outcome]uint64{}
 	took := make([]uint64, len(bounds)+1)
-	return func(second int) Look {
+	return func(second int) State {
 		rush := 0.0
 		if second >= 30 {
 			rush = math.Exp(-float64(second-30)/90) + .15 + .05*math.Sin(float64(second)/3)
@@ -68,7 +68,7 @@ func crowd(stock int64, shards int, owners ...string) func(second int) Look {
 		} else {
 			answers = added(answers, map[api.Outcome]int64{api.NoneNow: asked / 50})
 		}
-		l := Look{Answers: answers, Took: histogram(bounds, took), Sale: &api.Sale{
+		l := State{Answers: answers, Took: histogram(bounds, took), Sale: &api.Sale{
 			SaleSummary: api.SaleSummary{
 				Sale: "movie-tickets", UID: "28d1fd9f3b50af1c", Phase: "open", Stock: stock, Sold: sold, Available: stock - sold, SoldOut: sold == stock,
 				OpensAt: noon.Add(30 * time.Second), Generation: 3,
@@ -126,8 +126,8 @@ func nodes(down int) (all []api.Node) {
 }
 
 // but changes what a scene tells from a second on.
-func but(scene func(int) Look, from int, change func(*Look)) func(int) Look {
-	return func(second int) Look {
+func but(scene func(int) State, from int, change func(*State)) func(int) State {
+	return func(second int) State {
 		l := scene(second)
 		if second >= from {
 			change(&l)
@@ -136,7 +136,7 @@ func but(scene func(int) Look, from int, change func(*Look)) func(int) Look {
 	}
 }
 
-func noQuorum(l *Look) {
+func noQuorum(l *State) {
 	l.Sale.Phase, l.Sale.Nodes = "stalled", nodes(2)
 	for i := range l.Sale.Shards {
 		l.Sale.Shards[i].State = api.ShardNoLease
@@ -151,7 +151,7 @@ func noQuorum(l *Look) {
 	l.Took, l.Answers = nil, added(l.Answers, map[api.Outcome]int64{api.NoQuorum: 300})
 }
 
-func ledgerDown(l *Look) {
+func ledgerDown(l *State) {
 	l.Sale.Phase = "stalled"
 	for i := range l.Sale.Shards {
 		l.Sale.Shards[i].State = api.ShardStalled
@@ -163,7 +163,7 @@ func ledgerDown(l *Look) {
 	l.Unready = "stalled: shards 0-63 of 64 since 2026-11-11T12:02:00Z: no answer from the region server of sales"
 }
 
-func away(l *Look) {
+func away(l *State) {
 	l.Unready = "standby: no process is known to own shards 0-20 of 64"
 	l.Sale = &api.Sale{SaleSummary: api.SaleSummary{Sale: "movie-tickets", UID: l.Sale.UID, Outcome: api.Standby}, Known: l.Sale.Known}
 	l.Sale.Processes[1].Up, l.Sale.Processes[1].Shards = false, nil
@@ -172,7 +172,7 @@ func away(l *Look) {
 	}
 }
 
-func moves(l *Look) {
+func moves(l *State) {
 	for i := 0; i < 12; i += 3 {
 		l.Sale.Shards[i].State = api.ShardMoving
 		l.Sale.Moves = append(l.Sale.Moves, api.Move{Shard: i, From: l.Sale.Shards[i].Owner, To: "10.0.0.9:8080", Stage: "follows"})
@@ -180,7 +180,7 @@ func moves(l *Look) {
 	l.Sale.Shards[40].Busy = true
 }
 
-func held(l *Look) {
+func held(l *State) {
 	l.Sale.Held = min(l.Sale.Sold, 4321)
 	l.Sale.Sold -= l.Sale.Held
 	for i := range l.Sale.Shards {
@@ -191,7 +191,7 @@ func held(l *Look) {
 	l.Sale.PaymentCheck = &api.PaymentCheck{Watched: 120}
 }
 
-func drawn(l *Look) {
+func drawn(l *State) {
 	l.Sale.Draw = &draw.Status{Published: draw.Published{Substitutes: 500, Winners: l.Sale.Stock}, Entries: 3 * l.Sale.Sold}
 	for i := range l.Sale.Shards {
 		l.Sale.Shards[i].State, l.Sale.Shards[i].Entries = api.ShardDrawing, 3*l.Sale.Shards[i].Sold
@@ -201,7 +201,7 @@ func drawn(l *Look) {
 	l.Answers = map[api.Outcome]uint64{api.Entered: uint64(l.Sale.Draw.Entries), api.Replayed: l.Answers[api.Replayed]}
 }
 
-func packets(l *Look) {
+func packets(l *State) {
 	l.Sale.Packets = &api.Packets{Currency: "CNY", Total: "100000.00"}
 	l.Sale.Lists = &api.Lists{On: 62, Off: 2, Undrained: 1840}
 }

@@ -52,25 +52,25 @@ type trouble struct {
 // watch makes the events of a sale's page.
 type watch struct {
 	process string
-	look    func() Look
+	state   func() State
 
 	points []point
-	at     time.Duration // monotonic: time of the last look
-	seen   bool          // there was a look
-	before Look          // counts of the last look
+	at     time.Duration // monotonic: time of the last observation
+	seen   bool          // there was an observation
+	before State         // counts of the last observation
 
 	unready, away *trouble
 }
 
 // event queries the sale and returns the next event.
 func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
-	l := w.look()
-	w.unready, w.away = w.unready.goesOn(l.Unready, now), w.away.goesOn(string(l.Sale.Outcome), now)
-	p := w.point(now, l)
+	s := w.state()
+	w.unready, w.away = w.unready.goesOn(s.Unready, now), w.away.goesOn(string(s.Sale.Outcome), now)
+	p := w.point(now, s)
 	first := now.Wall.Add(-remembered).UnixMilli()
 	w.points = append(slices.DeleteFunc(w.points, func(p point) bool { return p.At < first }), p)
 	return encode("snapshot", snapshot{
-		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: l.Sale, About: l.About, Answers: l.Answers, Point: p,
+		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: s.Sale, About: s.About, Answers: s.Answers, Point: p,
 	}), func() []byte { return encode("history", w.points) }
 }
 
@@ -85,12 +85,12 @@ func (t *trouble) goesOn(why string, now clock.Now) *trouble {
 	return &trouble{why, t.Since}
 }
 
-// gap is the maximum time between two looks for which a rate is computed.
+// gap is the maximum time between two observations for which a rate is computed.
 const gap = 3 * every
 
-func (w *watch) point(now clock.Now, l Look) point {
+func (w *watch) point(now clock.Now, s State) point {
 	p := point{At: now.Wall.UnixMilli()}
-	if v := l.Sale; v.Outcome == "" {
+	if v := s.Sale; v.Outcome == "" {
 		p.Available, p.Held, p.Sold, p.InFlight = &v.Available, &v.Held, &v.Sold, &v.InFlight
 		if v.Draw != nil {
 			p.Entries = &v.Draw.Entries
@@ -98,14 +98,14 @@ func (w *watch) point(now clock.Now, l Look) point {
 	}
 	if passed := now.Mono - w.at; w.seen && passed > 0 && passed <= gap {
 		p.Answers = make(map[api.Outcome]float64)
-		for o, n := range l.Answers {
+		for o, n := range s.Answers {
 			if before := w.before.Answers[o]; n > before {
 				p.Answers[o] = math.Round(float64(n-before)/passed.Seconds()*10) / 10
 			}
 		}
-		p.P50, p.P99 = millis(quantile(.5, w.before.Took, l.Took)), millis(quantile(.99, w.before.Took, l.Took))
+		p.P50, p.P99 = millis(quantile(.5, w.before.Took, s.Took)), millis(quantile(.99, w.before.Took, s.Took))
 	}
-	w.at, w.seen, w.before = now.Mono, true, Look{Answers: l.Answers, Took: l.Took}
+	w.at, w.seen, w.before = now.Mono, true, State{Answers: s.Answers, Took: s.Took}
 	return p
 }
 
@@ -137,8 +137,8 @@ func (d *Dashboard) event(now clock.Now) (event []byte, history func() []byte) {
 	sales := d.listed()
 	lines := make([]line, 0, len(sales))
 	for _, s := range sales {
-		look := s.Look()
-		lines = append(lines, line{look.Sale.SaleSummary, look.Unready})
+		state := s.State()
+		lines = append(lines, line{state.Sale.SaleSummary, state.Unready})
 	}
 	return encode("sales", struct {
 		At      time.Time `json:"at"`
@@ -147,10 +147,10 @@ func (d *Dashboard) event(now clock.Now) (event []byte, history func() []byte) {
 	}{now.Wall.UTC(), d.process, lines}), nil
 }
 
-// Look is the state of a sale at one time, as known to a process.
-type Look struct {
+// State is the state of a sale at one time, as known to a process.
+type State struct {
 	// Sale is returned by GET /v1/sales/{sale} at the admin address. Its Outcome is the reason why the
-	// process does not know the state of the whole sale; "": it does.
+	// state of the whole sale is unknown to the process; "": it is known.
 	Sale  *api.Sale
 	About spec.About
 	// Unready is the reason why the process is not ready, as reported by /readyz; "": it is ready.

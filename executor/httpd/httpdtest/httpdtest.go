@@ -50,7 +50,7 @@ func (f *Fake) Do(ctx context.Context, r executor.Request) executor.Answer {
 	return executor.Answer{Claims: claims, Outcome: why}
 }
 
-func (f *Fake) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+func (f *Fake) Begin(r executor.Request, answered func(executor.Answer)) (cancel func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { defer cancel(); answered(f.Do(ctx, r)) }()
 	return cancel

@@ -114,7 +114,7 @@ func (client *client) begin(m *message) (u *inflight, ok bool) {
 	if _, used := s.requests.open[m.id]; used {
 		s.requests.holdLocked(-size)
 		s.mu.Unlock()
-		s.refuse(m.id, wire.NewProblem(http.StatusConflict, "id: another request with it is under way; give each its own until it is answered."))
+		s.refuse(m.id, wire.NewProblem(http.StatusConflict, "id: another request with it is under way; each has its own until it is answered."))
 		return nil, true
 	}
 	if last := len(s.requests.spare) - 1; last >= 0 {
@@ -125,7 +125,7 @@ func (client *client) begin(m *message) (u *inflight, ok bool) {
 		u.done = u.complete
 	}
 	// begun may have set cancel after the response to the request before was sent.
-	u.cancel, u.id, u.asked, u.size, u.began, u.until = nil, m.id, m.Request, size, client.now, client.now+s.config.ClaimTimeout
+	u.cancel, u.id, u.content, u.size, u.began, u.until = nil, m.id, m.Request, size, client.now, client.now+s.config.ClaimTimeout
 	if m.timeout > 0 {
 		u.until = min(u.until, client.now+m.timeout)
 	}

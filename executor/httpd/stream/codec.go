@@ -33,20 +33,20 @@ func decode(decoder *streampb.Decoder, b []byte) (m message, f *wire.Problem) {
 	known := false
 	m.Request, known = request.RequestOf(r)
 	m.id, m.timeout = r.Id, time.Duration(r.TimeoutMs)*time.Millisecond
-	switch asks := r.Kind.(type) {
+	switch kind := r.Kind.(type) {
 	case *streampb.Request_Hello:
 		m.id = 0
 		return m, wire.Malformed("hello: only other processes of the sale send it, on a stream with the header %s", api.PeerHeader)
 	case *streampb.Request_Cancel:
 		m.cancel, known = true, true
 	case *streampb.Request_Query:
-		if asks.Query.GetClaim() == nil {
+		if kind.Query.GetClaim() == nil {
 			m.wrong = api.CheckUser(m.Query.User)
 		} else if m.Query.User != "" {
 			m.wrong = errors.New("query: name either a user or a claim")
 		}
 	case *streampb.Request_Claim:
-		m.quantity = asks.Claim.GetQuantity() > 1
+		m.quantity = kind.Claim.GetQuantity() > 1
 		if len(m.Units) > 0 {
 			m.wrong = errors.New("units: only processes of the sale use unit numbers: put the names of the wanted units into names")
 		}
@@ -84,7 +84,7 @@ func (message *message) check() error {
 // encoder encodes the answers of a writer. Its parts are used again for each.
 type encoder struct {
 	reply  streampb.Reply
-	says   streampb.Reply_Answer
+	kind   streampb.Reply_Answer
 	answer streampb.Answer
 	claim  streampb.Claim
 }
@@ -98,7 +98,7 @@ func (encoder *encoder) appendAnswer(b []byte, r *inflight, at executor.Place, n
 	if a.ServerTimeNs = 0; r.answer.Outcome.Row().Timed {
 		a.ServerTimeNs = now().Wall.UnixNano()
 	}
-	encoder.says.Answer = a
-	encoder.reply.Id, encoder.reply.Kind = r.id, &encoder.says
+	encoder.kind.Answer = a
+	encoder.reply.Id, encoder.reply.Kind = r.id, &encoder.kind
 	return streampb.Append(b, &encoder.reply)
 }

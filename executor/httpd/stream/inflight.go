@@ -14,11 +14,11 @@ type inflight struct {
 	stream *stream
 	done   func(executor.Answer) // complete, bound once
 
-	id    uint64
-	asked executor.Request
-	size  int64 // bytes that it counts for
-	began time.Duration
-	until time.Duration
+	id      uint64
+	content executor.Request
+	size    int64 // bytes that it counts for
+	began   time.Duration
+	until   time.Duration
 
 	cancel   func() // ends it early; nil: it has not begun
 	answered bool
@@ -26,12 +26,12 @@ type inflight struct {
 	answer executor.Answer
 }
 
-// settled reports whether a claim was accepted, or settled as requested.
-func (request *inflight) settled() bool {
-	if settle := request.asked.Settle; settle != nil {
+// fulfilled reports whether a claim was accepted, or settled as requested.
+func (request *inflight) fulfilled() bool {
+	if settle := request.content.Settle; settle != nil {
 		return request.answer.Outcome == settle.How.Done()
 	}
-	return request.asked.IsClaim() && request.answer.Accepted()
+	return request.content.IsClaim() && request.answer.Accepted()
 }
 
 // begun notes how to end a request early.
@@ -57,7 +57,7 @@ func (request *inflight) complete(answer executor.Answer) {
 		s.requests.holdLocked(more)
 	}
 	s.outbox.answers = append(s.outbox.answers, request)
-	s.outbox.news.Signal()
+	s.outbox.ready.Signal()
 }
 
 // Responses that are not sent yet take memory. So a request counts for the likely size of its response

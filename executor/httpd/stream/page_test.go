@@ -59,7 +59,7 @@ func TestPageOfStreams(t *testing.T) {
 			t.Errorf("%s: %v", reply, err)
 			continue
 		}
-		r := &inflight{id: 1, answer: answers[i], asked: executor.Request{User: "ada", Quantity: 1}}
+		r := &inflight{id: 1, answer: answers[i], content: executor.Request{User: "ada", Quantity: 1}}
 		whole := new(encoder).appendAnswer(nil, r, executor.Place{Shard: 4, Shards: 5, Owner: "10.0.0.7:8080"}, func() clock.Now { return now })
 		message, _, err := streampb.Cut(whole, streampb.MaxReply)
 		if err != nil {

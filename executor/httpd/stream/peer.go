@@ -19,7 +19,7 @@ type link struct {
 	gone   func()
 }
 
-// servePeer hands the stream over to the sale when its first message says hello.
+// servePeer hands the stream over to the sale when its first message is a hello.
 func (stream *stream) servePeer(body io.Reader) {
 	l := &link{stream: stream, grant: stream.grant}
 	err := stream.receive(body, l.take)

@@ -1,7 +1,7 @@
 // Package stream serves client streams: requests of HTTP/2 that last, with many requests to a sale in
 // their body, whose responses go out as they come.
 //
-// It guarantees what the routes of httpd guarantee: an answer means what the executor said, and each
+// It guarantees what the routes of httpd guarantee: an answer has the meaning of the executor's, and each
 // request has exactly one response unless the stream breaks. A client that reads slowly, or sends
 // much, is read no further once its responses take too much memory; it never delays other streams.
 // A request is never refused because the stream ends: when the client has sent the last one, and when the
@@ -11,7 +11,7 @@
 // (writer.go). Requests in flight have none; a timer ends those that take too long. A stream is
 //
 //	open      requests are read
-//	away      the client knows that the server goes away; requests are still read
+//	away      the client is notified that the server stops; requests are still read
 //	late      and has had its time: nothing is read once no request is in flight
 //	over      nothing more is read; requests in flight are answered, then the stream ends
 //	broken    nothing can be written any more; requests in flight are cancelled
@@ -89,7 +89,7 @@ func New(c Config) *Server {
 	}
 }
 
-// FromPeer reports whether another process of the sale asks for a stream.
+// FromPeer reports whether another process of the sale requests a stream.
 func FromPeer(r *http.Request) bool { return r.Header[api.PeerHeader] != nil }
 
 // Serve answers POST /v1/sales/{sale}/stream, and returns when the stream has ended, or returns why it

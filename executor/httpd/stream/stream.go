@@ -19,8 +19,8 @@ const (
 	maxInFlight = 8192
 	// maxUnsent bounds the bytes of messages beside answers; with more a stream is read no further.
 	maxUnsent = 4 << 20
-	// awayGrace is how long a client that knows that the server goes away may still use a stream that
-	// has no request in flight.
+	// awayGrace is how long a notified client may still use a stream without a request in flight
+	// after goAway.
 	awayGrace = time.Second
 	// tokenCheck is how often the token of a silent stream is checked.
 	tokenCheck = time.Second
@@ -81,7 +81,7 @@ func newStream(config *Config, w http.ResponseWriter, r *http.Request, sale Sale
 		config: config, ctx: r.Context(), sale: sale, control: http.NewResponseController(w),
 		peer: peer, grant: grant, gone: make(chan struct{}), requests: requests{open: make(map[uint64]*inflight)},
 	}
-	s.outbox.news.L, s.room.L = &s.mu, &s.mu
+	s.outbox.ready.L, s.room.L = &s.mu, &s.mu
 	return s
 }
 
@@ -114,7 +114,7 @@ func (stream *stream) end(broken error) {
 			_ = stream.control.SetWriteDeadline(past)
 		}
 	}
-	stream.outbox.news.Signal()
+	stream.outbox.ready.Signal()
 	stream.room.Broadcast()
 	stream.mu.Unlock()
 	for _, cancel := range cancels {
@@ -130,7 +130,7 @@ func (stream *stream) close() {
 	stream.timer.Stop()
 }
 
-// goAway tells the client that the server goes away. After a while the stream ends when no request is
+// goAway notifies the client that the server stops. After a while the stream ends when no request is
 // in flight. A peer does not end its stream: what is not answered by then it sends to the new
 // owner of the shard.
 func (stream *stream) goAway() {

@@ -18,13 +18,13 @@ const writeSize = 64 << 10
 type outbox struct {
 	answers  []*inflight // requests that are answered
 	messages []byte      // encoded, beside answers
-	news     sync.Cond   // there is something to write, or the stream is over
+	ready    sync.Cond   // there is something to write, or the stream is over
 }
 
 // sendLocked adds a message beside answers.
 func (outbox *outbox) sendLocked(r *streampb.Reply) {
 	outbox.messages = streampb.Append(outbox.messages, r)
-	outbox.news.Signal()
+	outbox.ready.Signal()
 }
 
 // writer writes the responses of a stream. A goroutine of its own uses it.
@@ -38,7 +38,7 @@ type writer struct {
 func (writer *writer) write() {
 	var batch []*inflight
 	var buf []byte
-	for writer.awaitNews() {
+	for writer.awaitReady() {
 		runtime.Gosched() // others that are about to answer do so first
 		writer.mu.Lock()
 		batch, writer.outbox.answers = writer.outbox.answers, batch[:0]
@@ -64,15 +64,15 @@ func (writer *writer) write() {
 	}
 }
 
-// awaitNews waits until there is something to write; false: there will be no more.
-func (writer *writer) awaitNews() bool {
+// awaitReady waits until there is something to write; false: there will be no more.
+func (writer *writer) awaitReady() bool {
 	writer.mu.Lock()
 	defer writer.mu.Unlock()
 	for len(writer.outbox.answers) == 0 && len(writer.outbox.messages) == 0 {
 		if writer.over && writer.requests.count == 0 {
 			return false
 		}
-		writer.outbox.news.Wait()
+		writer.outbox.ready.Wait()
 	}
 	return true
 }
@@ -80,13 +80,13 @@ func (writer *writer) awaitNews() bool {
 // encode appends the response to a request.
 func (writer *writer) encode(b []byte, r *inflight) []byte {
 	var at executor.Place
-	switch settle, query := r.asked.Settle, r.asked.Query; {
+	switch settle, query := r.content.Settle, r.content.Query; {
 	case settle != nil:
-		if at = writer.sale.PlaceOf(settle.Claim.Shard); !r.settled() {
+		if at = writer.sale.PlaceOf(settle.Claim.Shard); !r.fulfilled() {
 			wire.SetNotSettledMessage(&r.answer)
 		}
 	case query == nil:
-		at = writer.sale.Place(r.asked.User)
+		at = writer.sale.Place(r.content.User)
 	case query.User == "":
 		at = writer.sale.PlaceOf(query.Claim.Shard)
 	default:
@@ -101,12 +101,12 @@ func (writer *writer) beforeWrite(batch []*inflight) bool {
 	now := writer.config.Clock().Mono
 	for _, r := range batch {
 		label := r.answer.Outcome
-		if r.answer.Replayed && (label.Accepted() || r.settled()) {
+		if r.answer.Replayed && (label.Accepted() || r.fulfilled()) {
 			label = api.Replayed
 		}
-		if settle := r.asked.Settle; settle != nil {
+		if settle := r.content.Settle; settle != nil {
 			writer.sale.Count(settle.How, label, now-r.began)
-		} else if r.asked.IsClaim() {
+		} else if r.content.IsClaim() {
 			writer.sale.Count("", label, now-r.began)
 		}
 	}
@@ -129,7 +129,7 @@ func (writer *writer) afterWrite(batch []*inflight) {
 	var size int64
 	for _, r := range batch {
 		size += r.size
-		r.asked, r.answer, r.answered, r.cancel = executor.Request{}, executor.Answer{}, false, nil
+		r.content, r.answer, r.answered, r.cancel = executor.Request{}, executor.Answer{}, false, nil
 	}
 	writer.requests.holdLocked(-size)
 	writer.requests.spare = append(writer.requests.spare, batch...)

@@ -5,7 +5,7 @@
 // with text that is not UTF-8, is refused with a Problem that names the field. A refusal has the status,
 // the document and the headers of its Problem: handlers return it, and Handler.ServeHTTP alone writes it.
 //
-// The package knows no sale and no server. Which requests are permitted, how large a body may be,
+// The package depends on no sale and no server. Which requests are permitted, how large a body may be,
 // and what an answer is, is up to its callers.
 package wire
 
@@ -63,7 +63,7 @@ func ProblemOf(o api.Outcome) *Problem {
 }
 
 // BadRequest returns the problem of an error in the form of a request, of outcome `bad_request`. The
-// status is 400, 404, 413, 415 or 422. The detail names the field and says what would be right.
+// status is 400, 404, 413, 415 or 422. The detail names the field and the correct form.
 func BadRequest(status int, detail string) *Problem {
 	p := ProblemOf(api.BadRequest)
 	p.Status, p.Detail = status, detail

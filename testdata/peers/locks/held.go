@@ -80,5 +80,5 @@ func (h *held) keep(ctx context.Context, d time.Duration) error {
 func (h *held) release(ctx context.Context) error {
 	defer h.callers.Close()
 	h.step(h.group.Release(h.clock(), "", h.keys...))
-	return h.run(ctx, h.group.Settled)
+	return h.run(ctx, h.group.Idle)
 }

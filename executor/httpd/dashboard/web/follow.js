@@ -3,14 +3,14 @@
 const silence = 3500; // ms without an update after which the figures are old
 const again = 2000;   // ms until the next attempt
 
-// follow calls hear with each event's name and content, and turned when updates start
+// follow calls receive with each event's name and content, and setFault when updates start
 // ("") or stop (the fault). A hidden page is disconnected: it costs the server nothing, and
 // leaves the browser's few connections to one server to visible pages.
-export function follow(url, hear, turned) {
+export function follow(url, receive, setFault) {
   let source = null, timer = 0, watchdog = 0, amiss = null;
 
-  const say = (what) => {
-    if (what !== amiss) turned(amiss = what);
+  const report = (what) => {
+    if (what !== amiss) setFault(amiss = what);
   };
 
   const stop = () => {
@@ -23,7 +23,7 @@ export function follow(url, hear, turned) {
   const alive = () => {
     clearTimeout(watchdog);
     watchdog = setTimeout(() => {
-      say("This process sends no updates.");
+      report("This process sends no updates.");
       retry();
     }, silence);
   };
@@ -34,18 +34,18 @@ export function follow(url, hear, turned) {
   };
 
   // An EventSource does not report why it was refused.
-  const ask = async () => {
-    const asking = new AbortController();
-    const late = setTimeout(() => asking.abort(), silence);
+  const readFault = async () => {
+    const request = new AbortController();
+    const late = setTimeout(() => request.abort(), silence);
     try {
-      const answer = await fetch(url, { signal: asking.signal, cache: "no-store" });
+      const answer = await fetch(url, { signal: request.signal, cache: "no-store" });
       if (answer.ok) return null;
       return (await answer.text()).trim() || `This process answers with status ${answer.status}.`;
     } catch {
       return "This process does not answer.";
     } finally {
       clearTimeout(late);
-      asking.abort();
+      request.abort();
     }
   };
 
@@ -56,16 +56,16 @@ export function follow(url, hear, turned) {
     for (const kind of ["history", "snapshot", "sales"]) {
       mine.addEventListener(kind, (event) => {
         alive();
-        hear(kind, JSON.parse(event.data));
-        if (kind !== "history") say("");
+        receive(kind, JSON.parse(event.data));
+        if (kind !== "history") report("");
       });
     }
     mine.addEventListener("error", async () => {
       if (mine !== source) return;
       stop();
-      const why = await ask();
+      const why = await readFault();
       if (source || document.hidden) return;
-      if (why) say(why);
+      if (why) report(why);
       retry();
     });
   }

@@ -13,34 +13,34 @@ const text = (id, words) => {
 
 let points = [];     // of the last minutes, from the server
 let snapshot = null; // the newest
-let heard = 0;       // when it arrived, by this page's clock
+let receivedAt = 0;  // when it arrived, by this page's clock
 let amiss = null;    // why there is no update; "": there is
 
 // serverNow is the server's time: that of the newest update, plus the time since then.
-const serverNow = () => Date.parse(snapshot.at) + (performance.now() - heard);
+const serverNow = () => Date.parse(snapshot.at) + (performance.now() - receivedAt);
 
 const showShards = shards({
   box: byId("shards"), detail: byId("shard-text"), details: byId("shards-details"),
   body: byId("shards-table").tBodies[0], legend: byId("shards-legend"),
 });
 
-follow(location.pathname.replace(/\/$/, "") + "/events", hear, turned);
+follow(location.pathname.replace(/\/$/, "") + "/events", receive, setFault);
 setInterval(tick, 1000);
 addEventListener("resize", () => snapshot && charts());
 
-function hear(kind, said) {
+function receive(kind, data) {
   if (kind === "history") {
-    points = said;
+    points = data;
     return;
   }
-  snapshot = said;
-  heard = performance.now();
-  if (!points.length || points[points.length - 1].at < said.point.at) points.push(said.point);
-  points = points.filter((p) => p.at >= said.point.at - remembered);
+  snapshot = data;
+  receivedAt = performance.now();
+  if (!points.length || points[points.length - 1].at < data.point.at) points.push(data.point);
+  points = points.filter((p) => p.at >= data.point.at - remembered);
   show();
 }
 
-function turned(what) {
+function setFault(what) {
   amiss = what;
   document.body.classList.toggle("old", what !== "");
   tick();
@@ -67,7 +67,7 @@ function announce() {
   let now = "";
   if (amiss) now = `No update. ${amiss}`;
   else if (snapshot) now = `${document.querySelector("h1").textContent}: ${phase(snapshot)[0]}.${snapshot.unready ? " This process is not ready." : ""}`;
-  if (now && now !== announced) text("said", announced = now);
+  if (now && now !== announced) text("announcement", announced = now);
 }
 
 function banners() {
@@ -265,8 +265,8 @@ function shardsPanel() {
     : "The shards are unknown.");
 }
 
-// told reports whether the request rate of a process is known.
-const told = (p) => (p.up || p.here) && p.requests !== undefined;
+// hasRate reports whether the request rate of a process is known.
+const hasRate = (p) => (p.up || p.here) && p.requests !== undefined;
 
 function processes(sale) {
   const all = sale.processes || [];
@@ -275,14 +275,14 @@ function processes(sale) {
     [p.here ? `${p.address} (this one)` : p.address, ""],
     p.up || p.here ? [states[p.state] || p.state, p.state === "unable" ? "bad" : ""] : ["not reached", "bad"],
     [p.shards === undefined ? "?" : p.shards === p.assigned ? number(p.shards) : `${number(p.shards)} of ${number(p.assigned)} assigned`, "number"],
-    [told(p) ? rate(p.requests) : "?", "number"],
-    [!told(p) ? "?" : p.requests ? percent(p.forwarded || 0, p.requests) : "0%", "number"],
+    [hasRate(p) ? rate(p.requests) : "?", "number"],
+    [!hasRate(p) ? "?" : p.requests ? percent(p.forwarded || 0, p.requests) : "0%", "number"],
     [p.version || "?", ""],
   ]));
   byId("processes").hidden = !all.length;
   byId("processes-none").hidden = all.length > 0;
   const moves = sale.moves || [], most = 20;
-  text("moves-text", moves.length ? `${count(moves.length, "shard")} ${moves.length === 1 ? "is" : "are"} not at the assigned process${moves.length > most ? `; the first ${most} are shown` : ""}.` : "Every shard is at its assigned process, as far as this process knows.");
+  text("moves-text", moves.length ? `${count(moves.length, "shard")} ${moves.length === 1 ? "is" : "are"} not at the assigned process${moves.length > most ? `; the first ${most} are shown` : ""}.` : "Every shard is at its assigned process, as known to this process.");
   byId("moves").hidden = !moves.length;
   rows("moves", moves.slice(0, most).map((m) => [[m.shard, "number"], m.from || "no owner", m.to, stages[m.stage] || m.stage]));
 }

@@ -5,22 +5,22 @@ import { follow } from "./follow.js";
 import { clock, hours, number, phase, stamp } from "./words.js";
 
 const live = document.getElementById("live"), liveText = document.getElementById("live-text");
-let said = null;
+let latest = null;
 
-follow("events", (_, news) => {
-  said = news;
-  const words = said.sales.map(show);
+follow("events", (_, data) => {
+  latest = data;
+  const words = latest.sales.map(show);
   announce(words.join(" "));
-  liveText.textContent = `Live, ${clock(new Date(said.at))}`;
+  liveText.textContent = `Live, ${clock(new Date(latest.at))}`;
 }, (amiss) => {
   live.className = amiss ? "live off" : "live on";
   document.body.classList.toggle("old", Boolean(amiss));
   const banner = document.createElement("p");
   banner.className = "banner bad";
-  banner.textContent = `${said ? `No update since ${stamp(new Date(said.at))}. ` : ""}${amiss} The page retries every two seconds.`;
+  banner.textContent = `${latest ? `No update since ${stamp(new Date(latest.at))}. ` : ""}${amiss} The page retries every two seconds.`;
   document.getElementById("banners").replaceChildren(...(amiss ? [banner] : []));
   if (amiss) {
-    liveText.textContent = said ? `As of ${clock(new Date(said.at))}` : "Not connected";
+    liveText.textContent = latest ? `As of ${clock(new Date(latest.at))}` : "Not connected";
     announce(`No update. ${amiss}`);
   }
 });
@@ -28,7 +28,7 @@ follow("events", (_, news) => {
 let announced = "";
 function announce(words) {
   if (words === announced) return;
-  document.getElementById("said").textContent = announced = words;
+  document.getElementById("announcement").textContent = announced = words;
 }
 
 // show updates the line of a sale and returns its phase in words.
@@ -38,7 +38,7 @@ function show(sale) {
   const part = (name) => item.querySelector(`[data-part=${name}]`);
   const [words, kind] = phase({ away: sale.outcome, sale });
   part("phase").className = `phase ${kind}`;
-  part("phase").textContent = [words, sale.outcome ? "" : hours(sale, new Date(said.at))].filter(Boolean).join(". ");
+  part("phase").textContent = [words, sale.outcome ? "" : hours(sale, new Date(latest.at))].filter(Boolean).join(". ");
   const units = sale.outcome ? "Units: unknown here." : sale.draw
     ? `${number(sale.draw.entries)} entries for ${number(sale.draw.winners)} units.`
     : `${number(sale.available)} of ${number(sale.stock)} for sale, ${number(sale.held)} held, ${number(sale.sold)} sold.`;

@@ -10,7 +10,7 @@ export function shards({ box, detail, details, body, legend }) {
   // whole adds the numbers that are zero, which a shard leaves out.
   const whole = (s) => ({ available: 0, held: 0, sold: 0, entries: 0, waiting: 0, ...s });
 
-  const tell = (i) => {
+  const describe = (i) => {
     const s = now[i];
     const parts = [`Shard ${i}: ${states[s.state]}`];
     if (s.state !== "unknown") parts.push(draw
@@ -30,7 +30,7 @@ export function shards({ box, detail, details, body, legend }) {
     cells[i].setAttribute("aria-selected", "true");
     box.setAttribute("aria-activedescendant", cells[i].id);
     cells[i].scrollIntoView({ block: "nearest" });
-    detail.textContent = tell(i);
+    detail.textContent = describe(i);
   };
 
   box.addEventListener("pointerover", (event) => {
@@ -115,7 +115,7 @@ export function shards({ box, detail, details, body, legend }) {
       const share = s.state === "sold-out" ? 1 : all ? s.sold / all : 0;
       cell.className = s.state + (s.busy ? " busy" : "");
       cell.style.setProperty("--sold", `${Math.round(share * 100)}%`);
-      cell.setAttribute("aria-label", tell(i));
+      cell.setAttribute("aria-label", describe(i));
     });
     const counts = Object.keys(states).map((state) => [state, states[state], now.filter((s) => s.state === state).length]);
     counts.push(["busy", "much busier than the others", now.filter((s) => s.busy).length]);
@@ -126,7 +126,7 @@ export function shards({ box, detail, details, body, legend }) {
       item.append(swatch, ` ${words}: ${number(n)}`);
       return item;
     }));
-    if (at >= 0 && at < cells.length) detail.textContent = tell(at);
+    if (at >= 0 && at < cells.length) detail.textContent = describe(at);
     table();
   };
 }
