@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"salectl/executor/shard"
 )
 
 // doubts are ambushes that leave open what has become of something: an append
@@ -73,24 +75,39 @@ var doubts = []ambush{
 	}},
 }
 
+// unreadDoubts leave an append open whose executor cannot read the sale's log. It has its leases
+// and no rights: nobody else takes the shard over.
+var unreadDoubts = []ambush{
+	{"appends held up while their executor cannot read the sale's log", wasSent, []string{"append claims", "append mixed"}, 0.25,
+		func(w *world, r random, p *process) {
+			// The append reports no outcome until the rights have ended, and is stored later.
+			const timeout = shard.CallTimeout
+			w.heldUp = (w.scenario.ttl+timeout-1)/timeout*timeout + r.between(20*time.Millisecond, time.Second)
+			w.net.keepAppends(p.host, w.heldUp)
+			w.net.unread[p.host] = w.now + w.heldUp
+		}},
+}
+
 // commandAppends are the appends of planners.
 var commandAppends = []string{"planned", "create shard", "generation", "applied", "close", "seal", "drive in", "drive out", "sealed"}
 
 // never is for how long a message is held up that gets lost.
 const never = time.Duration(1<<63 - 1)
 
-// drawDoubts draws the kinds of doubts that a world has, and returns them by the
-// steps that they wait for.
-func drawDoubts(r random) map[string][]*ambush {
-	drawn := make(map[string][]*ambush)
-	for i := range doubts {
+// readable is a stream under which no world of TestWorldsThatFailed has unreadDoubts: those
+// worlds are as they were when they failed.
+const readable = 93186
+
+// drawDoubts draws which of some kinds of doubts a world has, and adds them by the steps that
+// they wait for.
+func (w *world) drawDoubts(r random, kinds []ambush) {
+	for i := range kinds {
 		if r.chance(0.25) {
-			for _, step := range doubts[i].steps {
-				drawn[step] = append(drawn[step], &doubts[i])
+			for _, step := range kinds[i].steps {
+				w.doubtful[step] = append(w.doubtful[step], &kinds[i])
 			}
 		}
 	}
-	return drawn
 }
 
 // doubt lets a step come into doubt, when it is about to be sent or has landed.

@@ -56,7 +56,7 @@ func Failpoints() []string {
 	for _, d := range slices.Concat(disasters, listDisasters) {
 		names = append(names, "fault: "+d.what)
 	}
-	for _, a := range slices.Concat(ambushes, listAmbushes, doubts) {
+	for _, a := range slices.Concat(ambushes, listAmbushes, doubts, unreadDoubts) {
 		names = append(names, "fault: "+a.what)
 	}
 	for _, name := range wrongNames {

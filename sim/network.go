@@ -32,12 +32,14 @@ type network struct {
 	kept []time.Duration // by host: until when it gets nothing from lock nodes
 	late []time.Duration // by host: until when nothing that it appends arrives
 
+	unread []time.Duration // by host: until when its reads of the sale's log are lost
+
 	stranger       host // an executor to whom and from whom no link to another leads; 0: there is none
 	hears, isHeard bool // but others make links to it, or it makes some
 }
 
 func newNetwork(w *world, hosts int) *network {
-	n := &network{w: w, cut: make([][]bool, hosts), kept: make([]time.Duration, hosts), late: make([]time.Duration, hosts)}
+	n := &network{w: w, cut: make([][]bool, hosts), kept: make([]time.Duration, hosts), late: make([]time.Duration, hosts), unread: make([]time.Duration, hosts)}
 	for i := range n.cut {
 		n.cut[i] = make([]bool, hosts)
 	}
@@ -69,6 +71,9 @@ var tenderSteps = []string{
 // onceSteps are never sent twice by a driver, nor by the network that it uses: the
 // second would do something else than the first.
 var onceSteps = []string{"grab", "list take", "list add"}
+
+// readSale is the call by which a process reads the sale's log.
+const readSale = "read sale"
 
 // readUnits is the call by which a planner reads what the units are that it adds.
 const readUnits = "read units"
@@ -207,6 +212,9 @@ func (w *world) call(p *process, c calls.Call) {
 	w.heldUp = 0
 	if until := w.net.late[p.host]; until > w.now && strings.HasPrefix(c.What, "append ") {
 		w.heldUp = until - w.now
+	}
+	if c.What == readSale && w.net.unread[p.host] > w.now {
+		w.heldUp = never
 	}
 	w.doubt(p, c.What, wasSent)
 	if c.What == readUnits { // a file beside the planner

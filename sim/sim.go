@@ -151,7 +151,7 @@ func newWorld(o Options) *world {
 		Options: o, trace: newTracer(o.Trace), scenario: draw(o.random(forScenario, 0), o.Clients),
 		history:  &check.History{Sale: saleName, Deal: deal},
 		vanished: make(map[int]bool), unanswered: make(map[int]func() bool), crashed: make(map[crashPoint]int),
-		called: make(map[string]*[ways]int), hits: make(map[string]int),
+		called: make(map[string]*[ways]int), hits: make(map[string]int), doubtful: make(map[string][]*ambush),
 	}
 	w.random.network, w.random.store = o.random(forNetwork, 0), o.random(forStore, 0)
 	w.random.schedule, w.random.faults = o.random(forSchedule, 0), o.random(forFaults, 0)
@@ -164,6 +164,7 @@ func newWorld(o Options) *world {
 	w.scenario.drawRules(o.random(forRules, unruled), o.Until)
 	w.random.lookups = o.random(forRules, 0)
 	w.scenario.drawSources(o.random(forSources, oneSource))
+	w.scenario.drawMoves(o.random(forSources, unmoved), o)
 	w.scenario.drawPartial(o.random(forParts, whole), o.Until)
 	w.random.parts = o.random(forParts, 0)
 	w.scenario.drawChoice(o.random(forChoice, unchosen))
@@ -174,7 +175,9 @@ func newWorld(o Options) *world {
 	w.scenario.drawService(o.random(forService, unserved))
 	w.scenario.drawUnitFiles(o.random(forUnits, unfiled))
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
-	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
+	w.drawDoubts(o.random(forDoubts, 0), doubts)
+	w.drawDoubts(o.random(forDoubts, readable), unreadDoubts)
+	w.random.doubts = o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
 	w.random.peers = o.random(forPeers, 0)
 	w.drawPeering(o.random(forPeering, unbeset))

@@ -34,6 +34,26 @@ func (s *scenario) drawSources(r random) {
 	s.ruled.sources = &sources{random: r, bought: pick(r, int64(noRules), 1, 2, 3), cached: pick(r, int64(2), 100)}
 }
 
+// unmoved is a stream under which no table of TestWorldsThatFailed changes often: those worlds
+// are as they were when they failed.
+const unmoved = 34
+
+// drawMoves has the tables of some sales change often while rules read them. The users are few, so
+// that they claim again and again, and a process caches all of them. All else stays as it was drawn.
+func (s *scenario) drawMoves(r random, o Options) {
+	if s.ruled == nil || s.ruled.sources == nil || !r.chance(0.75) {
+		return
+	}
+	s.users, s.ruled.least, s.ruled.sources.cached = o.Clients, pick(r, 1, 2), 100
+	for i := range s.ruled.changes[:len(s.ruled.changes)-1] {
+		s.ruled.changes[i].least = pick(r, 1, 2)
+	}
+	for range 5 + r.IntN(5) {
+		s.ruled.moved = append(s.ruled.moved, r.between(o.Until/10, o.Until))
+	}
+	slices.Sort(s.ruled.moved)
+}
+
 // sourceLag is how old an answer of a table may be at most: it may come from a server that
 // lags. Together with Fresh it bounds the age of what a process decides by.
 const sourceLag = 2 * time.Second

@@ -110,7 +110,7 @@ func firsts(e *evidence, bad fault) {
 }
 
 // requests finds claims without a request, or whose requests were all answered as
-// refused.
+// refused. A request that was sent after the claim was stored did not cause it.
 func requests(e *evidence, bad fault) {
 	type keyless struct {
 		user     string
@@ -120,7 +120,9 @@ func requests(e *evidence, bad fault) {
 	inDoubt := make(map[keyless][]*operation)
 	granted := make(map[*claim]bool)
 	for _, o := range e.all(ClaimInvoked) {
-		granted[e.granted(o)] = true
+		if c := e.granted(o); c != nil && (o.invoked.Seq < c.at.Seq || c.at.log.run.listed) {
+			granted[c] = true
+		}
 		switch {
 		case o.answered() && !o.ended():
 		case o.invoked.Key != "":

@@ -315,11 +315,11 @@ var ledgerFaults = map[string]planted{
 	}, "operations"},
 	"accepted and not in the ledger": {open, func(w *world) {
 		w.answered("sold").Answer.Claim.ID = "0-99-0"
-	}, "answers"},
+	}, "answers requests"},
 	"accepted with other units": {open, func(w *world) {
 		w.answered("sold").Answer.Claim.Units = []int64{2}
-	}, "answers"},
-	"accepted for another user": {open, func(w *world) { w.answered("sold").Answer.Claim.User = "another" }, "answers"},
+	}, "answers requests"},
+	"accepted for another user": {open, func(w *world) { w.answered("sold").Answer.Claim.User = "another" }, "answers requests"},
 	"accepted with fewer units than were asked for": {newWorld, func(w *world) {
 		a := w.user(0)
 		op := w.invoke(a, "k", 2)
@@ -445,6 +445,12 @@ var ledgerFaults = map[string]planted{
 		a := w.user(0)
 		w.refuse(a, "k", 1, "overloaded")
 		w.store(a, "k", 1)
+	}, "requests"},
+	"a claim that was refused, and is answered to a repetition": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.refuse(a, "k", 1, "no_quorum")
+		claim := w.store(a, "k", 1)
+		w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: claim, Replayed: true})
 	}, "requests"},
 	"two claims of one keyless request": {newWorld, func(w *world) {
 		a := w.user(0)
