@@ -43,16 +43,12 @@ func switchTo(t testing.TB, server *services.Redis) (address string, step func(*
 	t.Helper()
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	way := toxiproxy.NewProxy(api, t.Name(), scripts.FreeAddress(t), server.Addr())
-	if err := way.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scripts.Listen(t, way.Start)
 	t.Cleanup(func() { way.Stop() })
 	return way.Listen, func(other *services.Redis) {
 		way.Stop()
 		way.Upstream = other.Addr()
-		if err := way.Start(); err != nil {
-			t.Fatal(err)
-		}
+		scripts.Listen(t, way.Start)
 	}
 }
 

@@ -44,9 +44,7 @@ func (p *proxies) before(addr string) (*toxiproxy.Proxy, error) {
 	}
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	proxy := toxiproxy.NewProxy(api, addr, scripts.FreeAddress(p.t), addr)
-	if err := proxy.Start(); err != nil {
-		return nil, err
-	}
+	scripts.Listen(p.t, proxy.Start)
 	p.t.Cleanup(proxy.Stop)
 	for _, toxic := range p.toxics {
 		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {

@@ -35,9 +35,7 @@ func mustProxyTo(t *testing.T, server *services.Redis) *toxiproxy.Proxy {
 	t.Helper()
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	proxy := toxiproxy.NewProxy(api, t.Name(), scripts.FreeAddress(t), server.Addr())
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scripts.Listen(t, proxy.Start)
 	t.Cleanup(proxy.Stop)
 	return proxy
 }
@@ -154,9 +152,7 @@ func TestServerAway(t *testing.T) {
 	if !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), n.Name()) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("info: %v; want ErrAway, the address and the reason", err)
 	}
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scripts.Listen(t, proxy.Start)
 	if _, err := n.Info(t.Context()); err != nil {
 		t.Errorf("info of a server that is back: %v", err)
 	}

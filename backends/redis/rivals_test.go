@@ -14,6 +14,7 @@ import (
 
 	"salectl/backends/quorum"
 	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
 )
 
@@ -200,7 +201,7 @@ func oldReplica(r *rivals, node int) func() {
 			way := r.ways[i][node]
 			way.Stop()
 			way.Upstream = replica.Addr()
-			r.must(way.Start())
+			scripts.Listen(r, way.Start)
 		}
 		r.servers[node], r.nodes[node] = replica, n
 	}

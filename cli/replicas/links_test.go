@@ -20,9 +20,7 @@ func (r *replica) wayTo() way {
 	r.sale.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	w := way{toxiproxy.NewProxy(server, r.name, scripts.FreeAddress(r.sale), r.listen)}
-	if err := w.Start(); err != nil {
-		r.sale.Fatal(err)
-	}
+	scripts.Listen(r.sale, w.Start)
 	r.sale.Cleanup(func() { w.Stop() })
 	r.called = w.Listen
 	r.args = append(r.args, "--advertise", r.called)
@@ -33,9 +31,7 @@ func (r *replica) wayTo() way {
 func (w way) set(s *sale, open bool) {
 	s.Helper()
 	if open {
-		if err := w.Start(); err != nil {
-			s.Fatal(err)
-		}
+		scripts.Listen(s, w.Start)
 		return
 	}
 	w.Stop()

@@ -28,6 +28,15 @@ func FreeAddress(t testing.TB) string {
 	return free
 }
 
+// Listen starts a server of this process at an address of FreeAddress, or starts it again. A child that another
+// test is forking may have a closed listener of the address until it executes its program, so start is repeated.
+func Listen(t testing.TB, start func() error) {
+	t.Helper()
+	if err := wait.Poll(wait.Limit, start); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Eventually polls until poll returns nil, and fails the script after wait.Limit.
 func Eventually(ts *testscript.TestScript, poll func() error) {
 	if err := wait.Poll(wait.Limit, poll); err != nil {
