@@ -16,7 +16,7 @@ var steps = []string{
 	"drive in", "drive out", "sweep list", "sweep leases", "sweep marker", "destroyed",
 	// Where lists on nodes give the units; an owner's, then a planner's.
 	"append rebuild", "grab", "list run id", "list stop", "list read", "list put", "list start", "list take", "list add", "list inspect",
-	"read settings", "inspect list", "rebuild", "drain", "ask list's run", "stop list", "read stream", "fill list", "start list",
+	"read settings", "inspect list", "rebuild", "drain", "read list's run", "stop list", "read stream", "fill list", "start list",
 	"forget list",
 	// A feed's.
 	"feed read", "feed heads",

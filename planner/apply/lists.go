@@ -269,7 +269,7 @@ func (l *listRebuild) stuck(c *lists.Call, err error) error {
 // stepNames are the names of the calls of a lists.Machine.
 var stepNames = map[lists.CallKind]string{
 	lists.InspectCall: "inspect list",
-	lists.RunIDCall:   "ask list's run",
+	lists.RunIDCall:   "read list's run",
 	lists.StopCall:    "stop list",
 	lists.ReadCall:    "read stream",
 	lists.PutCall:     "fill list",

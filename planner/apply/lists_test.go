@@ -665,7 +665,7 @@ func TestListsOfAShardThatGoes(t *testing.T) {
 
 // A call on a list that is not answered, made or not, is not taken for done.
 func TestListsWithoutAnAnswer(t *testing.T) {
-	for _, name := range []string{"ask list's run", "stop list", "read stream", "fill list", "start list"} {
+	for _, name := range []string{"read list's run", "stop list", "read stream", "fill list", "start list"} {
 		for _, made := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, %v", name, made), func(t *testing.T) {
 				w := newListWorld(t)

@@ -187,7 +187,7 @@ var callNames = []string{
 }
 
 var listCallNames = []string{
-	"read settings", "inspect list", "rebuild", "drain", "ask list's run", "stop list", "read stream", "fill list", "start list",
+	"read settings", "inspect list", "rebuild", "drain", "read list's run", "stop list", "read stream", "fill list", "start list",
 	"forget list",
 }
 
