@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -94,7 +95,11 @@ func (p *program) run(args []string, heard <-chan os.Signal) int {
 		}
 	}
 	if err == nil && p.out.Err != nil {
-		err = fmt.Errorf("the answer could not be written to standard output: %w", p.out.Err)
+		err = p.out.Err
+		if failed, is := errors.AsType[*fs.PathError](err); is {
+			err = failed.Err
+		}
+		err = advised{fmt.Sprintf("the answer could not be written to standard output: %v", err), "Check the file system of standard output, or the reader of the pipe.", err}
 	}
 	p.report(err)
 	return ExitCode(err)

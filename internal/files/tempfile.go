@@ -83,9 +83,12 @@ func (s Saving) Save(path string, write func(io.Writer) error) (digest []byte, e
 	}
 	folder, err := os.Open(filepath.Dir(path)) // makes the name durable
 	if err != nil {
-		return nil, err
+		return nil, Explain(filepath.Dir(path), err)
 	}
-	return digest, errors.Join(s.Sync(folder), folder.Close())
+	if err := errors.Join(s.Sync(folder), folder.Close()); err != nil {
+		return nil, unwritten(filepath.Dir(path), err)
+	}
+	return digest, nil
 }
 
 // publish gives a temporary file its final name. Unlike a rename, a link never replaces a file that
@@ -110,12 +113,14 @@ func (s Saving) publish(temp, path string, digest []byte) error {
 func digestOf(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, Explain(path, err)
 	}
 	defer f.Close()
 	digest := sha256.New()
-	_, err = io.Copy(digest, f)
-	return digest.Sum(nil), err
+	if _, err := io.Copy(digest, f); err != nil {
+		return nil, Explain(path, err)
+	}
+	return digest.Sum(nil), nil
 }
 
 // CreateTemp returns a new temporary file for path, after removing those left by processes
@@ -144,7 +149,7 @@ func CheckWritable(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(temp.Close(), os.Remove(temp.Name()))
+	return atTarget(path, errors.Join(temp.Close(), os.Remove(temp.Name())))
 }
 
 // atTarget converts an error of a call on a temporary file of path to one that names path.
@@ -153,12 +158,15 @@ func atTarget(path string, err error) error {
 	failed, is := errors.AsType[*fs.PathError](err)
 	switch {
 	case renamed:
-		return &fs.PathError{Op: creating, Path: path, Err: link.Err}
+		return unwritten(path, link.Err)
 	case is && isTemp(filepath.Base(failed.Path), filepath.Base(path)):
-		return &fs.PathError{Op: creating, Path: path, Err: failed.Err}
+		return unwritten(path, failed.Err)
 	}
 	return err
 }
+
+// unwritten returns the Error of a failed call that writes the file at path.
+func unwritten(path string, err error) *Error { return explain(path, err, "write", "written") }
 
 // RemoveTemps removes the temporary files of path left by processes that died. Files that it
 // cannot remove stay and only take space.
