@@ -15,13 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
 	"salectl/cli/terminal"
+	"salectl/internal/files"
 	"salectl/internal/signals"
 )
 
@@ -95,11 +95,7 @@ func (p *program) run(args []string, heard <-chan os.Signal) int {
 		}
 	}
 	if err == nil && p.out.Err != nil {
-		err = p.out.Err
-		if failed, is := errors.AsType[*fs.PathError](err); is {
-			err = failed.Err
-		}
-		err = advised{fmt.Sprintf("the answer could not be written to standard output: %v", err), "Check the file system of standard output, or the reader of the pipe.", err}
+		err = fmt.Errorf("the answer is incomplete: %w", files.Unwritten("standard output", p.out.Err))
 	}
 	p.report(err)
 	return ExitCode(err)

@@ -83,12 +83,9 @@ func (s Saving) Save(path string, write func(io.Writer) error) (digest []byte, e
 	}
 	folder, err := os.Open(filepath.Dir(path)) // makes the name durable
 	if err != nil {
-		return nil, Explain(filepath.Dir(path), err)
+		return nil, err
 	}
-	if err := errors.Join(s.Sync(folder), folder.Close()); err != nil {
-		return nil, unwritten(filepath.Dir(path), err)
-	}
-	return digest, nil
+	return digest, errors.Join(s.Sync(folder), folder.Close())
 }
 
 // publish gives a temporary file its final name. Unlike a rename, a link never replaces a file that
@@ -113,14 +110,12 @@ func (s Saving) publish(temp, path string, digest []byte) error {
 func digestOf(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, Explain(path, err)
+		return nil, err
 	}
 	defer f.Close()
 	digest := sha256.New()
-	if _, err := io.Copy(digest, f); err != nil {
-		return nil, Explain(path, err)
-	}
-	return digest.Sum(nil), nil
+	_, err = io.Copy(digest, f)
+	return digest.Sum(nil), err
 }
 
 // CreateTemp returns a new temporary file for path, after removing those left by processes
@@ -152,21 +147,23 @@ func CheckWritable(path string) error {
 	return atTarget(path, errors.Join(temp.Close(), os.Remove(temp.Name())))
 }
 
-// atTarget converts an error of a call on a temporary file of path to one that names path.
+// atTarget explains an error of a file; that of a call on a temporary file of path names path.
 func atTarget(path string, err error) error {
 	link, renamed := errors.AsType[*os.LinkError](err)
 	failed, is := errors.AsType[*fs.PathError](err)
 	switch {
 	case renamed:
-		return unwritten(path, link.Err)
+		return Unwritten(path, link.Err)
 	case is && isTemp(filepath.Base(failed.Path), filepath.Base(path)):
-		return unwritten(path, failed.Err)
+		return Unwritten(path, failed.Err)
+	case is:
+		return Explain(failed.Path, err)
 	}
 	return err
 }
 
-// unwritten returns the Error of a failed call that writes the file at path.
-func unwritten(path string, err error) *Error { return explain(path, err, "write", "written") }
+// Unwritten returns the Error of a failed call that writes the file at path.
+func Unwritten(path string, err error) *Error { return explain(path, err, "write", "written") }
 
 // RemoveTemps removes the temporary files of path left by processes that died. Files that it
 // cannot remove stay and only take space.
