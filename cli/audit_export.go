@@ -28,7 +28,7 @@ func (p *program) auditExport(o auditOptions) error {
 	defer sparing()()
 	f, err := os.Open(o.export)
 	if err != nil {
-		return err
+		return files.Explain(o.export, err)
 	}
 	defer f.Close()
 	var key *units.Key
@@ -38,16 +38,19 @@ func (p *program) auditExport(o auditOptions) error {
 		}
 	}
 	a, unproven, err := export.Audit(f, key)
+	if errors.As(err, new(*fs.PathError)) {
+		return files.Explain(o.export, err)
+	}
 	if err != nil {
 		return advised{fmt.Sprintf("auditing %s: %v", o.export, err),
 			"Audit a file that 'salectl export' has written: a table (--csv) or an extract proves nothing.", err}
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
+		return files.Explain(o.export, err)
 	}
 	digest := sha256.New()
 	if _, err := io.Copy(digest, f); err != nil {
-		return err
+		return files.Explain(o.export, err)
 	}
 	x := &exportAudit{File: o.export, SHA256: hex.EncodeToString(digest.Sum(nil)), Unproven: unproven}
 	declared, err := files.ReadManifest(o.export)

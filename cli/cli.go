@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"salectl/cli/terminal"
+	"salectl/internal/files"
 	"salectl/internal/signals"
 )
 
@@ -94,7 +95,7 @@ func (p *program) run(args []string, received <-chan os.Signal) int {
 		}
 	}
 	if err == nil && p.out.Err != nil {
-		err = fmt.Errorf("the answer could not be written to standard output: %w", p.out.Err)
+		err = fmt.Errorf("the answer is incomplete: %w", files.Unwritten("standard output", p.out.Err))
 	}
 	p.report(err)
 	return ExitCode(err)

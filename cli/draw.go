@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/draw"
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/spec"
@@ -185,9 +187,17 @@ func (p *program) openExport(path string) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, spec.Unreadable(path, err)
+		return nil, files.Explain(path, err)
 	}
 	return f, nil
+}
+
+// exportError returns the error of reading an export.
+func exportError(path string, err error) error {
+	if errors.As(err, new(*fs.PathError)) {
+		return files.Explain(path, err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 func (p *program) drawListCommand() *urfave.Command {
@@ -206,7 +216,7 @@ func (p *program) drawList(_ context.Context, path string) error {
 	}
 	defer from.Close()
 	if err := draw.Publish(from, p.out); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return exportError(path, err)
 	}
 	return nil
 }
@@ -224,7 +234,7 @@ func (p *program) drawVerify(_ context.Context, o verifyOptions) error {
 	case errors.Is(err, draw.ErrKeyNeeded):
 		return &usageError{"salectl draw verify", fmt.Sprintf("%s: %v: pass the key of %s with --key", o.path, err, o.User)}
 	case err != nil:
-		return fmt.Errorf("%s: %w", o.path, err)
+		return exportError(o.path, err)
 	}
 	if note := orderNote(o, r); note != "" {
 		r.Notes = append([]string{note}, r.Notes...)

@@ -152,7 +152,7 @@ func (p *program) brokenJSON(r lock.Broken) {
 	line := lockBreakLine{Broken: r, Done: true}
 	if err := brokenError(r); err != nil {
 		line.Done = false
-		line.Error, line.Remedy = explain(err)
+		line.Error, line.Remedy = split(err)
 	}
 	p.emit(line)
 }

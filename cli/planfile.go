@@ -200,7 +200,7 @@ func (p *program) carryOutAll(ctx context.Context, from source, jobs []job, do f
 func outcomeOf(j job, err error) string {
 	switch {
 	case err != nil:
-		what, _ := explain(err)
+		what, _ := split(err)
 		return "failed: " + firstLine(what)
 	case j.plan.Empty():
 		return "unchanged"

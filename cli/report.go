@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"text/template"
@@ -134,7 +133,7 @@ func (p *program) fault(err error) { p.logf("%s", faultText(p.colours(p.err), er
 
 // faultText returns the text of an error with its remedy below.
 func faultText(c terminal.Palette, err error) string {
-	what, remedy := explain(err)
+	what, remedy := split(err)
 	if remedy != "" {
 		remedy = "\n  " + strings.ReplaceAll(remedy, "\n", "\n  ")
 	}
@@ -149,26 +148,20 @@ func failureText(err error) string {
 	return faultText(false, err)
 }
 
-// explain splits an error into its message and its remedy.
-func explain(err error) (what, remedy string) {
+// split returns the message of an error and its remedy; "": it has none.
+func split(err error) (what, remedy string) {
 	what = err.Error()
-	if failed, is := errors.AsType[*fs.PathError](err); is {
-		if before, after, found := strings.Cut(what, failed.Error()); found {
-			why := ""
-			why, remedy = files.Explain(failed)
-			what = strings.TrimSuffix(before, failed.Path+": ") + failed.Path + ": " + why + after
-		}
-	}
-	var a advised
-	if errors.As(err, &a) {
+	if a, is := errors.AsType[advised](err); is {
 		return what, a.remedy
 	}
-	var refusal *planner.Refusal
-	if errors.As(err, &refusal) && refusal.Remedy != "" {
+	if refusal, is := errors.AsType[*planner.Refusal](err); is && refusal.Remedy != "" {
 		// Errors that wrap a refusal end with it.
 		if bare, found := strings.CutSuffix(what, ". "+refusal.Remedy); found {
 			return bare + ".", refusal.Remedy
 		}
+	}
+	if failed, is := errors.AsType[*files.Error](err); is {
+		remedy = failed.Remedy
 	}
 	return what, remedy
 }

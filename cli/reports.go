@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -74,7 +73,7 @@ const reportMark = `<meta name="generator" content="salectl `
 // mayBeReport refuses a path that cannot be written, or that has a file which is no report: a
 // mistake in the name.
 func mayBeReport(path string) error {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return files.CheckWritable(path)

@@ -57,7 +57,7 @@ func late(ctx context.Context, err error) error {
 	if !errors.Is(cause, errTimeout) || errors.Is(err, errTimeout) || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(shown)) {
 		return err
 	}
-	what, remedy := explain(err)
+	what, remedy := split(err)
 	what = strings.TrimSuffix(what, ": "+context.DeadlineExceeded.Error())
 	return advised{cause.Error() + ": " + what, remedy, err}
 }
@@ -235,7 +235,7 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 // plainly reduces the error of a sale that does not exist to that statement: the missing log
 // helps nobody. It completes the commands of the remedy.
 func (p *program) plainly(sale string, err error) error {
-	what, remedy := explain(err)
+	what, remedy := split(err)
 	about := "sale " + sale + " "
 	gone, found := strings.CutSuffix(what, ": "+ledger.ErrGone.Error())
 	if found && errors.Is(err, ledger.ErrGone) && strings.HasPrefix(what, about) {
@@ -265,7 +265,7 @@ func (p *program) withFlags(text, sale string) string {
 
 // failure returns the failureLine of a sale.
 func failure(sale string, err error) failureLine {
-	what, remedy := explain(err)
+	what, remedy := split(err)
 	f := failureLine{Sale: sale, Error: what, Remedy: remedy, ExitCode: ExitCode(err)}
 	if drift := new(planner.DriftError); errors.As(err, &drift) {
 		f.Address, f.ActionReason = drift.Address, drift.Reason

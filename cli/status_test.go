@@ -321,15 +321,15 @@ func TestStoreErrorsNameThePlace(t *testing.T) {
 	}
 	defer store.Close()
 	cause := fmt.Errorf("sale tickets: %w: no answer", planner.ErrStore)
-	what, remedy := explain(withRemedy(store, cause))
+	what, remedy := split(withRemedy(store, cause))
 	if what != cause.Error() || !strings.Contains(remedy, "HBase table sales") || !strings.Contains(remedy, "z1:2181, z2:2181") {
 		t.Errorf("%q, %q", what, remedy)
 	}
 	denied := fmt.Errorf("%w: %w", cause, fs.ErrPermission)
-	if what, remedy := explain(withRemedy(store, denied)); what != denied.Error() || remedy != "" {
+	if what, remedy := split(withRemedy(store, denied)); what != denied.Error() || remedy != "" {
 		t.Errorf("what does not permit it is up, and has said more: %q, %q", what, remedy)
 	}
-	if _, remedy := explain(withRemedy(new(backends.Store), cause)); remedy != "" {
+	if _, remedy := split(withRemedy(new(backends.Store), cause)); remedy != "" {
 		t.Errorf("files have no servers: %q", remedy)
 	}
 }

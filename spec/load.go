@@ -193,6 +193,6 @@ func (l *loader) documents(src *source) {
 
 // Unreadable returns the problem of a file or folder that could not be read.
 func Unreadable(path string, err error) *Problem {
-	message, remedy := files.Explain(err)
-	return &Problem{File: path, Message: message, Remedy: remedy, Cause: err}
+	failed := files.Explain(path, err)
+	return &Problem{File: path, Message: failed.Why, Remedy: failed.Remedy, Cause: err}
 }

@@ -4,6 +4,7 @@ package calls
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ type Ends struct {
 // Do makes the call within its timeout, and returns the reply.
 func (c Call) Do(ctx context.Context, to Ends) any {
 	if c.Timeout > 0 {
-		bounded, cancel := context.WithTimeout(ctx, c.Timeout)
+		bounded, cancel := context.WithTimeoutCause(ctx, c.Timeout, &timeoutError{c.What, c.Timeout})
 		defer cancel()
 		ctx = bounded
 	}
@@ -55,6 +56,17 @@ func (c Call) Do(ctx context.Context, to Ends) any {
 	}
 	return c.Make(ctx, to.Logs, to.Nodes[c.Node], nil)
 }
+
+// timeoutError reports a call that was not answered within its timeout.
+type timeoutError struct {
+	what  string
+	after time.Duration
+}
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("no answer to %q within %v", e.what, e.after)
+}
+func (e *timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 // OfLogs returns the call of the store that makes a request, within timeout. If no reply
 // arrives, took gets a ledger.Reply with the error.

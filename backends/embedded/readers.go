@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"zombiezen.com/go/sqlite"
+
+	"salectl/backends/ledger"
 )
 
 // maxReaders is the maximum number of concurrent reads of one handle; further reads wait.
@@ -36,7 +38,7 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	case r.places <- struct{}{}:
 		defer func() { <-r.places }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return ledger.Ended(ctx)
 	}
 	again := false
 	err := untilFrozen(func() error {
@@ -51,7 +53,7 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 		return nil
 	}
 	if ctx.Err() != nil && err != nil {
-		return ctx.Err() // SQLite reports an interrupt
+		return ledger.Ended(ctx) // SQLite reports an interrupt
 	}
 	return explain(r.db.path, err)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"salectl/backends/ledger"
 )
 
 // pollEvery is how often a writer retries to begin a transaction while another process has the
@@ -74,13 +76,13 @@ func (w *writer) do(ctx context.Context, c *change) error {
 	select {
 	case w.queue <- c:
 	case <-ctx.Done():
-		return ctx.Err()
+		return ledger.Ended(ctx)
 	}
 	select {
 	case <-c.done:
 		return c.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return ledger.Ended(ctx)
 	}
 }
 
@@ -163,7 +165,7 @@ func (w *writer) transact(batch []*change, answers []error) error {
 	}
 	err := func() error {
 		for i, c := range batch {
-			if answers[i] = c.ctx.Err(); answers[i] != nil {
+			if answers[i] = ledger.Ended(c.ctx); answers[i] != nil {
 				continue
 			}
 			var failed error

@@ -13,6 +13,8 @@ import (
 	"github.com/tsuna/gohbase/region"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
 )
 
 // Timeouts of servers. A caller's deadline for a whole call is usually two seconds. A server
@@ -198,7 +200,7 @@ func (s *servers) await(ctx context.Context, srv *server, call hrpc.Call) (proto
 		}
 		return answer.Msg, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for server %s: %w", srv.addr, ctx.Err())
+		return nil, fmt.Errorf("waiting for server %s: %w", srv.addr, ledger.Ended(ctx))
 	case <-s.life.Done():
 		return nil, errClosed
 	}
@@ -247,6 +249,6 @@ func share[V any](ctx context.Context, s *servers, g *singleflight.Group, key st
 		return value, r.Err
 	case <-ctx.Done():
 		var none V
-		return none, ctx.Err()
+		return none, ledger.Ended(ctx)
 	}
 }

@@ -154,7 +154,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := mustAudit(t, test.world(t).Logs)
 			want := test.want
-			want.OK, want.Sale, want.UID, want.Shards, want.Problems = true, "test", ledger.TestUID, ledger.WorldShards, []string{}
+			want.OK, want.Sale, want.UID, want.Run, want.Shards, want.Problems = true, "test", ledger.TestUID, 1, ledger.WorldShards, []string{}
 			want.Warnings = []string{}
 			want.HoldTimes = got.HoldTimes // TestHoldTimes has them
 			if string(lineOf(got)) != string(lineOf(want)) {

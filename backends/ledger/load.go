@@ -18,7 +18,7 @@ import (
 )
 
 // ErrGone reports that a log does not exist (any more).
-var ErrGone = errors.New("no such log")
+var ErrGone = errors.New("the store has no such log")
 
 // ReadTries is the number of consecutive reads without progress after which Load
 // fails. The pauses between them add up to more than a second.
@@ -314,4 +314,12 @@ func Wait(ctx context.Context, logs Logs, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
+}
+
+// Ended returns why ctx has ended: of a deadline the cause, which states the time.
+func Ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return ctx.Err()
 }

@@ -94,6 +94,12 @@ func (u unsent) Unwrap() error { return u.error }
 
 func (unsent) Is(target error) bool { return target == quorum.ErrUnsent }
 
+// silence is ErrSilent of a call whose deadline has passed.
+type silence struct{}
+
+func (silence) Error() string   { return ErrSilent.Error() }
+func (silence) Unwrap() []error { return []error{ErrSilent, context.DeadlineExceeded} }
+
 // translate is explain without ErrUnsent.
 func (n *Node) translate(err error) error {
 	switch known := cause(err); {
@@ -106,7 +112,7 @@ func (n *Node) translate(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("lock node %s: %w", n.address, context.Canceled)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("lock node %s: %w (%w)", n.address, ErrSilent, context.DeadlineExceeded)
+		return fmt.Errorf("lock node %s: %w", n.address, silence{})
 	case known != nil:
 		return fmt.Errorf("lock node %s: %w (%s)", n.address, known, n.words(err))
 	default:

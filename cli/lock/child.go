@@ -44,6 +44,9 @@ func notRun(name string, err error) error {
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
+	if failed, is := errors.AsType[*fs.PathError](err); is {
+		err = failed.Err
+	}
 	return exit(ExitNotRunnable, "the command %q cannot be run: %w", name, err)
 }
 

@@ -40,8 +40,9 @@ var (
 	}
 	LedgerUnread = &Kind{
 		Name: "ledger_unread", Part: Ledger, Level: slog.LevelError,
-		Began: "the sale's log cannot be read",
-		Ended: "the sale's log can be read again",
+		Began:  "the sale's log cannot be read",
+		Ended:  "the sale's log can be read again",
+		Remedy: "check the store; the log is read again until it answers",
 	}
 	Payloads = &Kind{
 		Name: "payloads_unread", Level: slog.LevelWarn,
@@ -79,8 +80,9 @@ var (
 	}
 	Stalled = &Kind{
 		Name: "shards_stalled", Part: Ledger, Subject: "shards", Level: slog.LevelWarn,
-		Began: "shards stall: the store does not answer for them, or leaves the result open",
-		Ended: "shards continue",
+		Began:  "shards stall: the store does not answer for them, or leaves the result open",
+		Ended:  "shards continue",
+		Remedy: "check the store; the calls are repeated until it answers",
 	}
 	ListsStalled = &Kind{
 		Name: "lists_stalled", Part: LockNodes, Subject: "shards", Level: slog.LevelWarn,

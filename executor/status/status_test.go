@@ -76,11 +76,11 @@ func TestReporterOfShards(t *testing.T) {
 	const line = `level=WARN msg="shards stall: the store does not answer for them, or leaves the result open" `
 	w.pass(time.Second, stalled(7, 1, 2, 3)...)
 	w.pass(time.Second, stalled(7, 1, 2, 3)...)
-	w.wrote(line + `shards=1-3,7 since=2027-01-15T08:00:00.001Z why="no answer"`)
+	w.wrote(line + `shards=1-3,7 since=2027-01-15T08:00:00.001Z why="no answer" remedy="` + Stalled.Remedy + `"`)
 	w.pass(time.Second, stalled(1, 2, 3, 7, 8, 9)...)
 	w.wrote() // the last line is too recent
 	w.pass(Quiet, stalled(1, 2, 3, 7, 8, 9)...)
-	w.wrote(line + `shards=8-9 since=2027-01-15T08:00:00.008Z why="no answer"`)
+	w.wrote(line + `shards=8-9 since=2027-01-15T08:00:00.008Z why="no answer" remedy="` + Stalled.Remedy + `"`)
 	w.pass(time.Second, stalled(1, 3, 7, 8, 9)...)
 	w.wrote(`level=INFO msg="shards continue" shards=2 after=13.998s`)
 	w.pass(time.Second)

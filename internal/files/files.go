@@ -36,13 +36,13 @@ var (
 
 // call makes a system call. If it does not return within Patience, it is abandoned; late, if
 // not nil, receives its later result.
-func call[T any](op, path string, f func() (T, error), late func(T)) (T, error) {
+func call[T any](path string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
 		err   error
 	}
 	var none T
-	slow := &fs.PathError{Op: op, Path: path, Err: ErrSlow}
+	slow := Explain(path, ErrSlow)
 	stuckMu.Lock()
 	full := stuck[path] >= mostStuck
 	stuckMu.Unlock()
@@ -58,6 +58,9 @@ func call[T any](op, path string, f func() (T, error), late func(T)) (T, error) 
 	defer timer.Stop()
 	select {
 	case r := <-done:
+		if r.err != nil && r.err != io.EOF {
+			r.err = Explain(path, r.err)
+		}
 		return r.value, r.err
 	case <-timer.C:
 	}
@@ -91,7 +94,7 @@ type File struct {
 // Open opens a file for reading.
 func Open(path string) (*File, error) {
 	// Otherwise the open of a pipe without a writer would block.
-	file, err := call("open", path, func() (*os.File, error) {
+	file, err := call(path, func() (*os.File, error) {
 		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}, func(f *os.File) { f.Close() })
 	if err != nil {
@@ -116,23 +119,23 @@ func (f *File) Read(p []byte) (int, error) {
 		f.buf = make([]byte, n)
 	}
 	buf := f.buf[:min(len(p), len(f.buf))]
-	n, err := callOf(f, "read", func() (int, error) { return f.file.Read(buf) })
+	n, err := callOf(f, func() (int, error) { return f.file.Read(buf) })
 	if f.pipe && err == io.EOF {
-		err = &fs.PathError{Op: "read", Path: f.path, Err: ErrNoWriter}
+		err = Explain(f.path, ErrNoWriter)
 	}
 	f.pipe = false
 	return copy(p, buf[:n]), err
 }
 
 // Stat describes the file.
-func (f *File) Stat() (fs.FileInfo, error) { return callOf(f, "stat", f.file.Stat) }
+func (f *File) Stat() (fs.FileInfo, error) { return callOf(f, f.file.Stat) }
 
 // callOf is call for an open file. After an abandoned call every further one fails.
-func callOf[T any](f *File, op string, do func() (T, error)) (result T, err error) {
+func callOf[T any](f *File, do func() (T, error)) (result T, err error) {
 	if f.slow != nil {
 		return result, f.slow
 	}
-	result, err = call(op, f.path, do, nil)
+	result, err = call(f.path, do, nil)
 	if errors.Is(err, ErrSlow) {
 		f.slow = err
 	}
@@ -141,7 +144,7 @@ func callOf[T any](f *File, op string, do func() (T, error)) (result T, err erro
 
 // Close closes the file. If the system does not answer, the file is closed later.
 func (f *File) Close() error {
-	_, err := call("close", f.path, func() (struct{}, error) { return struct{}{}, f.file.Close() }, nil)
+	_, err := call(f.path, func() (struct{}, error) { return struct{}{}, f.file.Close() }, nil)
 	return err
 }
 
@@ -157,38 +160,49 @@ func Read(path string, most int64) ([]byte, error) {
 
 // Stat is os.Stat, bounded by Patience.
 func Stat(path string) (fs.FileInfo, error) {
-	return call("stat", path, func() (fs.FileInfo, error) { return os.Stat(path) }, nil)
+	return call(path, func() (fs.FileInfo, error) { return os.Stat(path) }, nil)
 }
 
-// creating is the Op of an error that concerns a file to be written.
-const creating = "create"
+// Error is a failed call on a file.
+type Error struct {
+	Path   string
+	Why    string // a clause that follows the path
+	Remedy string // a sentence
+	Err    error
+}
 
-// Explain describes why a call on a file failed, in a clause that follows its path, and the remedy.
-func Explain(err error) (why, remedy string) {
-	failed, is := errors.AsType[*fs.PathError](err)
-	if !is {
-		failed = &fs.PathError{Err: err}
+func (e *Error) Error() string { return e.Path + ": " + e.Why }
+
+// Unwrap returns the error of the system.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Explain returns the Error of a failed call that reads the file or folder at path, which err may be.
+func Explain(path string, err error) *Error { return explain(path, err, "read", "read") }
+
+func explain(path string, err error, verb, done string) *Error {
+	if e, is := errors.AsType[*Error](err); is {
+		return e
 	}
-	creates, verb, done := failed.Op == creating, "read", "read"
-	if creates {
-		verb, done = "write", "written"
+	if failed, is := errors.AsType[*fs.PathError](err); is {
+		err = failed.Err
 	}
+	writes := verb == "write"
 	switch {
-	case creates && errors.Is(err, fs.ErrNotExist):
-		return "there is no folder " + filepath.Dir(failed.Path), "Create the folder, or name another file."
+	case writes && errors.Is(err, fs.ErrNotExist):
+		return &Error{path, "there is no folder " + filepath.Dir(path), "Create the folder, or name another file.", err}
 	case errors.Is(err, fs.ErrNotExist):
-		return "there is no such file or folder", "Check the path; it is relative to the working directory."
-	case errors.Is(err, syscall.EISDIR), creates && errors.Is(err, fs.ErrExist):
-		return "it is a folder", "Name a file."
+		return &Error{path, "there is no such file or folder", "Check the path; it is relative to the working directory.", err}
+	case errors.Is(err, syscall.EISDIR), writes && errors.Is(err, fs.ErrExist):
+		return &Error{path, "it is a folder", "Name a file.", err}
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Sprintf("this user may not %s it", verb), fmt.Sprintf("Give %s permission, or run as a user who has it.", verb)
+		return &Error{path, fmt.Sprintf("this user may not %s it", verb), fmt.Sprintf("Give %s permission, or run as a user who has it.", verb), err}
 	}
-	return fmt.Sprintf("it cannot be %s: %v", done, failed.Err), "Check the path and the disk."
+	return &Error{path, fmt.Sprintf("it cannot be %s: %v", done, err), "Check the path and the disk.", err}
 }
 
 // ReadDir is os.ReadDir, bounded by Patience.
 func ReadDir(path string) ([]fs.DirEntry, error) {
-	return call("open", path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) }, nil)
+	return call(path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) }, nil)
 }
 
 // ExposedError reports a file with a secret that everyone on the machine can read.

@@ -90,11 +90,11 @@ func TestStuck(t *testing.T) {
 	release, late := make(chan struct{}), make(chan int)
 	var made atomic.Int64
 	stat := func() (int, error) {
-		return call("stat", "/mnt/a", func() (int, error) { <-release; made.Add(1); return 7, nil }, func(n int) { late <- n })
+		return call("/mnt/a", func() (int, error) { <-release; made.Add(1); return 7, nil }, func(n int) { late <- n })
 	}
 	shortly(func() {
 		for range mostStuck + 2 {
-			if n, err := stat(); n != 0 || !errors.Is(err, ErrSlow) || err.Error() != "stat /mnt/a: "+ErrSlow.Error() {
+			if n, err := stat(); n != 0 || !errors.Is(err, ErrSlow) || err.Error() != "/mnt/a: it cannot be read: "+ErrSlow.Error() {
 				t.Errorf("got %d, %v", n, err)
 			}
 		}
@@ -188,9 +188,8 @@ func TestExplainOfFileToBeWritten(t *testing.T) {
 		path := filepath.Join(dir, name)
 		for _, s := range []Saving{{}, {Replace: true}} {
 			_, err := s.Save(path, func(io.Writer) error { return nil })
-			failed, is := errors.AsType[*fs.PathError](err)
-			if why, remedy := Explain(err); !is || failed.Path != path || why != want || remedy == "" {
-				t.Errorf("%v: %s, %s", err, why, remedy)
+			if failed, is := errors.AsType[*Error](err); !is || failed.Path != path || failed.Why != want || failed.Remedy == "" {
+				t.Errorf("%#v", err)
 			}
 		}
 	}

@@ -144,21 +144,26 @@ func CheckWritable(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(temp.Close(), os.Remove(temp.Name()))
+	return atTarget(path, errors.Join(temp.Close(), os.Remove(temp.Name())))
 }
 
-// atTarget converts an error of a call on a temporary file of path to one that names path.
+// atTarget explains an error of a file; that of a call on a temporary file of path names path.
 func atTarget(path string, err error) error {
 	link, renamed := errors.AsType[*os.LinkError](err)
 	failed, is := errors.AsType[*fs.PathError](err)
 	switch {
 	case renamed:
-		return &fs.PathError{Op: creating, Path: path, Err: link.Err}
+		return Unwritten(path, link.Err)
 	case is && isTemp(filepath.Base(failed.Path), filepath.Base(path)):
-		return &fs.PathError{Op: creating, Path: path, Err: failed.Err}
+		return Unwritten(path, failed.Err)
+	case is:
+		return Explain(failed.Path, err)
 	}
 	return err
 }
+
+// Unwritten returns the Error of a failed call that writes the file at path.
+func Unwritten(path string, err error) *Error { return explain(path, err, "write", "written") }
 
 // RemoveTemps removes the temporary files of path left by processes that died. Files that it
 // cannot remove stay and only take space.

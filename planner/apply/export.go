@@ -29,7 +29,7 @@ func checkExportPath(path, uid string, sealed bool) error {
 	if err := files.CheckManifest(path); err != nil {
 		return inTheWay(err)
 	}
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

@@ -36,7 +36,7 @@ const unseen = 4
 
 // unseenYet matches the problems of logs of which the reads of an audit did not show all that must
 // be there.
-var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, but their payloads are not stored|what the units are: log \S+: no such log)$`)
+var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, but their payloads are not stored|what the units are: log \S+: the store has no such log)$`)
 
 // unclosed matches the problems of logs that were not read as far as a cut of them.
 var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it)$|^the log of shard \d+ does not end in the slot with which the sale was sealed$`)

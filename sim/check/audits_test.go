@@ -196,7 +196,7 @@ func TestToleratedAudits(t *testing.T) {
 		"after a lag": func(w *world) {
 			w.audited(func(a *Audit, is *auditFound) {
 				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log", "units [1-3 5] are in the sale, but their payloads are not stored",
-					"what the units are: log 00/0123456789abcdef/units: no such log"}
+					"what the units are: log 00/0123456789abcdef/units: the store has no such log"}
 			})
 			w.audited(func(a *Audit, is *auditFound) {
 				a.Lagged, is.OK, is.Problems = true, false, []string{"the log of shard 0 does not end in the slot with which the sale was sealed"}

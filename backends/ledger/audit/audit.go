@@ -53,6 +53,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 		return nil, fmt.Errorf("sale %s is destroyed, only the export has its ledger: %w", name, ledger.ErrGone)
 	}
 	a, reducers := NewRecount(name, sale.UID(), sale.Shards(), newReducer)
+	a.Run = sale.Run()
 	a.heads = map[string]ledger.Head{sale.Log(): sale.Head()}
 	if head, err := ledger.ParseHead(w.Head()); err != nil || head != sale.Head() {
 		a.Problem("the sale's log: the head has %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
@@ -211,7 +212,8 @@ type Report struct {
 	OK              bool   `json:"ok"`
 	Sale            string `json:"sale"`
 	UID             string `json:"uid"`
-	Stock           int64  `json:"stock"` // units added minus removed
+	Run             int64  `json:"run,omitempty"` // 0: unknown, as the sale's log of an export is damaged
+	Stock           int64  `json:"stock"`         // units added minus removed
 	Sold            int64  `json:"sold"`
 	Held            int64  `json:"held"`
 	Available       int64  `json:"available"`

@@ -154,6 +154,7 @@ func (x *fileAudit) account() {
 	x.ends()
 	x.Account(x.sale)
 	if x.sale != nil {
+		x.Run = x.sale.Run()
 		x.checkUnits()
 	}
 }
