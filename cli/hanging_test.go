@@ -224,7 +224,7 @@ func TestWhicheverCallHangs(t *testing.T) {
 	const (
 		in      = hangTimeout + hangSlack
 		store   = `(?s)timed out after 1s.*(the sale's log|log (sale|[0-9a-f]{2}/[0-9a-f]{16})/|the heads of the shards|appending|shards|deleting|prefix)`
-		nodes   = `(?s)timed out after 1s.*(read: the lock nodes|(asking|marking|cleaning|for) the lock nodes)`
+		nodes   = `(?s)timed out after 1s.*(read: the lock nodes|(reading|marking|cleaning|for) the lock nodes)`
 		outage  = `access to the ledger failed: it was not read in 500ms`
 		unheard = `lock node memory-\d: context deadline exceeded`
 	)
