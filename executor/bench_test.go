@@ -219,7 +219,7 @@ func load(b *testing.B, logs ledger.Logs, node quorum.Node, sale spec.Sale) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		wait.Until(b, "the process is ready", func() bool { return e.Ready() == nil })
+		wait.UntilNil(b, "the process", e.Ready)
 		b.StopTimer()
 		cancel()
 		if err := <-done; err != nil {

@@ -125,7 +125,7 @@ func TestDamagedSale(t *testing.T) {
 		e := New(Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: s.sale.Name, Address: "127.0.0.1:1"})
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(t.Context()) }()
-		wait.Until(t, "the process is ready", func() bool { return e.Ready() == nil })
+		wait.UntilNil(t, "the process", e.Ready)
 		log := spec.SaleLog(s.sale.Name)
 		head, entries, err := logs.Read(t.Context(), log, 0, 10)
 		if err != nil {

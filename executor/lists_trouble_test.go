@@ -59,7 +59,7 @@ func TestListsNodeHangs(t *testing.T) {
 			c.await("not ready: "+says, func() bool { return strings.Contains(fmt.Sprint(p.Ready()), says) })
 			mustDo(t, s.servers[1].Continue())
 		})
-		wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
+		wait.UntilNil(t, "the process", p.Ready)
 	})
 }
 
@@ -134,7 +134,7 @@ func TestListsTroubles(t *testing.T) {
 					})
 					trouble.mend(t, s.servers[0])
 				})
-				wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
+				wait.UntilNil(t, "the process", p.Ready)
 			})
 		})
 	}

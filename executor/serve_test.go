@@ -28,6 +28,6 @@ func serveWith(t testing.TB, cfg Config) *Executor {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	wait.Until(t, "the process is ready", func() bool { return e.Ready() == nil })
+	wait.UntilNil(t, "the process", e.Ready)
 	return e
 }

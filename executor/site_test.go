@@ -202,7 +202,7 @@ func (s *site) process(change func(*Config)) *siteProcess {
 func (s *site) serve(change func(*Config)) *siteProcess {
 	s.t.Helper()
 	p := s.process(change)
-	wait.Until(s.t, "the process is ready", func() bool { return p.Ready() == nil })
+	wait.UntilNil(s.t, "the process", p.Ready)
 	return p
 }
 

@@ -193,7 +193,7 @@ func TestUndecidedGrab(t *testing.T) {
 		t.Run(string(ack), func(t *testing.T) {
 			s := newListSite(t, ack, 1, nil, 50)
 			p, held, _ := s.farProcess()
-			wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
+			wait.UntilNil(t, "the process", p.Ready)
 			node := held[0]
 			node.hold()
 			if a := p.claim("bob", "a"); a.Outcome != api.Unknown {
@@ -233,7 +233,7 @@ func TestUndecidedWhenLost(t *testing.T) {
 		p := New(Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: s.sale.Name, Address: "127.0.0.1:1"})
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(t.Context()) }()
-		wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
+		wait.UntilNil(t, "the process", p.Ready)
 		request := Request{User: "ann", Key: "1", Quantity: 1}
 		logs.appends.close()
 		go p.Do(t.Context(), request)
