@@ -92,9 +92,9 @@ test-plain:
 		echo "$$dir:" && (cd $$dir && $(GOTESTSUM) --jsonfile "$(CURDIR)/.cache/tests/$$(basename $$dir).json" -- -vet=off -count=1 ./...) || exit 1; \
 	done
 
-# Without debug information (-w) the linker takes two thirds of the time; stack traces do not need it.
+# Some packages wait for timers: four at a time share two processors. Without debug information (-w) the linker takes two thirds of the time; stack traces do not need it.
 quick: ## the tests that need nothing but Go and take seconds; for working
-	go test -short -vet=off -ldflags=-w $(PLAIN)
+	go test -short -vet=off -ldflags=-w -p 4 $(PLAIN)
 
 STRESS ?= 10
 LOAD ?= 8
