@@ -197,7 +197,11 @@ func (t *startedRun) command() (pid int) {
 // group sends a signal to all processes of the terminal's group.
 func (t *startedRun) group(s syscall.Signal) {
 	t.w.Helper()
-	if err := syscall.Kill(-t.Process.Pid, s); err != nil {
+	err := syscall.Kill(-t.Process.Pid, s)
+	if err == nil && s == syscall.SIGSTOP {
+		err = services.Signal(t.Process, s)
+	}
+	if err != nil {
 		t.w.Fatal(err)
 	}
 }

@@ -220,7 +220,7 @@ func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: signal NAME KILL|TERM|STOP|CONT")
 	}
 	cmd := serversOf(ts).serve[args[0]]
-	ts.Check(cmd.Process.Signal(signals[args[1]]))
+	ts.Check(services.Signal(cmd.Process, signals[args[1]]))
 	switch args[1] {
 	case "KILL":
 		cmd.Wait()

@@ -17,6 +17,7 @@ import (
 	"salectl/api"
 	"salectl/backends/embedded"
 	"salectl/executor/saletest"
+	"salectl/internal/services"
 	"salectl/internal/wait"
 	"salectl/spec"
 )
@@ -100,7 +101,7 @@ func (k *child) end(sig syscall.Signal) {
 }
 
 func (k *child) signal(sig syscall.Signal) {
-	if err := k.cmd.Process.Signal(sig); err != nil {
+	if err := services.Signal(k.cmd.Process, sig); err != nil {
 		k.t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
 	"salectl/internal/wait"
 )
 
@@ -20,7 +21,7 @@ func TestStoppedHolder(t *testing.T) {
 	f.must(err)
 	wait.Until(t, "the process to have the lease", func() bool { return c.mustRequest(t, "valid?") > 0 })
 
-	f.must(c.process.Signal(syscall.SIGSTOP))
+	f.must(services.Signal(c.process, syscall.SIGSTOP))
 	l := f.hold(quorum.MaxTTL)
 	// It reads this first when it continues: no timer and no reply of a node can have ended
 	// the lease before.

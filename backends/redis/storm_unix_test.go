@@ -22,6 +22,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
 	"salectl/internal/wait"
 )
 
@@ -290,7 +291,7 @@ var storms = map[string]stormFault{
 	"broken off":     {aWay, time.Second, 5, 1, toxic("reset_peer", "downstream", `"timeout":0`), heal},
 	"delayed":        {aWay, 4 * time.Second, 5, 1, toxic("latency", "downstream", `"latency":300,"jitter":290`), heal},
 	"stands still": {aProcess, 2 * stormTTL, 1, 3,
-		func(s *storm, i int) error { return s.others[i].process.Signal(syscall.SIGSTOP) },
+		func(s *storm, i int) error { return services.Signal(s.others[i].process, syscall.SIGSTOP) },
 		func(s *storm, i int) error { return s.others[i].process.Signal(syscall.SIGCONT) }},
 	"dies": {aProcess, time.Second, 1, 1,
 		func(s *storm, i int) error { s.others[i].kill(); return nil },

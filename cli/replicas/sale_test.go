@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/internal/services"
 	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
 )
@@ -236,7 +237,7 @@ func (r *replica) said() string {
 
 func (r *replica) signal(s syscall.Signal) {
 	r.sale.note("%s gets %v", r.name, s)
-	r.cmd.Process.Signal(s)
+	_ = services.Signal(r.cmd.Process, s)
 }
 
 // stop ends the process in good order.

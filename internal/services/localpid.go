@@ -120,7 +120,7 @@ func (l *Local) signal(m member, sig syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	return signal(process, sig)
+	return Signal(process, sig)
 }
 
 // gone waits for a server's end. The system closes the files of a process one by

@@ -151,15 +151,15 @@ func (r *run) over() bool {
 
 // signal signals the process; it ignores that the process has just ended.
 func (r *run) signal(sig syscall.Signal) error {
-	if err := signal(r.process, sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := Signal(r.process, sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil
 }
 
-// signal sends a signal to a process and, after a pause, waits until it stands
-// still.
-func signal(p *os.Process, sig syscall.Signal) error {
+// Signal sends a signal to a process. After SIGSTOP it waits until all threads stand
+// still: each stops when it next runs, and may finish a system call before.
+func Signal(p *os.Process, sig syscall.Signal) error {
 	if err := p.Signal(sig); err != nil || sig != sigPause {
 		return err
 	}
