@@ -102,25 +102,25 @@ func (r *Reader) Next() (message []byte, err error) {
 // Decoder decodes messages in sequence. A result is overwritten by the next one, except for
 // its strings. The zero value is ready to use.
 type Decoder struct {
-	request Request
-	claim   Request_Claim // the kind of most requests, used again
+	request  Request
+	claim    Request_Claim // the kind of most requests, used again
+	newClaim NewClaim
 
-	reply  Reply
-	answer Reply_Answer // the kind of most replies, used again
+	reply     Reply
+	answer    Reply_Answer // the kind of most replies, used again
+	newAnswer Answer
 }
 
 var errMalformed = errors.New("the message is not a protobuf message of the stream")
 
 // Request decodes a message to a server.
 func (d *Decoder) Request(b []byte) (*Request, error) {
-	if d.claim.Claim == nil {
-		d.claim.Claim = new(NewClaim)
-	}
 	d.request.Reset()
-	d.claim.Claim.ResetVT()
+	d.newClaim.ResetVT()
+	d.claim.Claim = &d.newClaim
 	d.request.Kind = &d.claim // UnmarshalVT puts a claim into it, and replaces it by any other kind
 	err := d.request.UnmarshalVT(b)
-	if d.request.Kind == &d.claim && d.claim.Claim.User == "" { // perhaps the message has no kind
+	if d.request.Kind == &d.claim && d.newClaim.User == "" { // perhaps the message has no kind
 		d.request.Reset()
 		err = d.request.UnmarshalVT(b)
 	}
@@ -132,14 +132,12 @@ func (d *Decoder) Request(b []byte) (*Request, error) {
 
 // Reply decodes a message of a server.
 func (d *Decoder) Reply(b []byte) (*Reply, error) {
-	if d.answer.Answer == nil {
-		d.answer.Answer = new(Answer)
-	}
 	d.reply.Reset()
-	d.answer.Answer.ResetVT()
+	d.newAnswer.ResetVT()
+	d.answer.Answer = &d.newAnswer
 	d.reply.Kind = &d.answer // as for requests
 	err := d.reply.UnmarshalVT(b)
-	if a := d.answer.Answer; d.reply.Kind == &d.answer && a.Outcome == "" && a.Claim == nil && len(a.Claims) == 0 {
+	if a := &d.newAnswer; d.reply.Kind == &d.answer && a.Outcome == "" && a.Claim == nil && len(a.Claims) == 0 {
 		d.reply.Reset()
 		err = d.reply.UnmarshalVT(b)
 	}

@@ -85,18 +85,11 @@ func (t *lateTimeout) Done() <-chan struct{}       { return t.limited().Done() }
 func (t *lateTimeout) Err() error                  { return t.limited().Err() }
 func (t *lateTimeout) Deadline() (time.Time, bool) { return t.limited().Deadline() }
 
-// cancel ends the context.
+// cancel stops the timer. net/http ends the request's context.
 func (t *lateTimeout) cancel() {
-	t.begin.Do(func() { t.within, t.end = canceled, func() {} })
+	t.begin.Do(func() { t.within, t.end = t.Context, func() {} })
 	t.end()
 }
-
-// canceled is a context that has ended.
-var canceled = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
 
 // labelOf returns the outcome of a request that was carried out, as metrics count it.
 func labelOf(a *executor.Answer) api.Outcome {
