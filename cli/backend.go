@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -80,7 +79,7 @@ func readError(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, planner.ErrRefused) || ctx.Err() != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", planner.ErrStore, err)
+	return &planner.StoreError{Err: err}
 }
 
 // reader is current.Read, or ReadSale for commands that make no table.
@@ -112,7 +111,7 @@ func (p *program) withSale(ctx context.Context, sale spec.Sale, use func(apply.C
 // missing returns the error of a sale that was never applied. All commands that need one end
 // with it.
 func missing(sale string) error {
-	return advised{"sale " + sale + " does not exist", "Run 'salectl apply' first.", ledger.ErrGone}
+	return ledger.NoSale{Sale: sale}
 }
 
 // planning returns the planner's configuration for this run of the program.

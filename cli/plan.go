@@ -131,7 +131,7 @@ func (p *program) planSales(ctx context.Context, o planOptions, page *planview.P
 func (p *program) showPlan(ctx context.Context, from source, form markdownFlags, page *planview.Page, sale spec.Sale, plan *planner.Plan, err error) error {
 	part := planview.Part{Sale: sale, Plan: plan}
 	if err != nil {
-		part.Error = failureText(p.plainly(sale.Name, late(ctx, err)))
+		part.Error = failureText(p.withSaleFlags(sale.Name, late(ctx, err)))
 	} else {
 		plan.Labels = sale.Labels
 	}

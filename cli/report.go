@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"salectl/backends/ledger"
 	"salectl/cli/terminal"
 	"salectl/executor/rehearse"
 	"salectl/internal/files"
@@ -155,10 +156,10 @@ func split(err error) (what, remedy string) {
 		return what, a.remedy
 	}
 	if refusal, is := errors.AsType[*planner.Refusal](err); is && refusal.Remedy != "" {
-		// Errors that wrap a refusal end with it.
-		if bare, found := strings.CutSuffix(what, ". "+refusal.Remedy); found {
-			return bare + ".", refusal.Remedy
-		}
+		return what + ".", refusal.Remedy
+	}
+	if none, is := errors.AsType[ledger.NoSale](err); is && none.Fate == "" {
+		return what, "Run 'salectl apply' first."
 	}
 	if failed, is := errors.AsType[*files.Error](err); is {
 		remedy = failed.Remedy

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
-	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/rules"
 	"salectl/spec"
@@ -58,7 +57,6 @@ func late(ctx context.Context, err error) error {
 		return err
 	}
 	what, remedy := split(err)
-	what = strings.TrimSuffix(what, ": "+context.DeadlineExceeded.Error())
 	return advised{cause.Error() + ": " + what, remedy, err}
 }
 
@@ -221,7 +219,7 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	if errors.As(err, new(shown)) {
 		return err
 	}
-	err = p.plainly(sale, err)
+	err = p.withSaleFlags(sale, err)
 	if asJSON {
 		p.emit(failure(sale, err))
 	}
@@ -232,17 +230,10 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	return shown{err}
 }
 
-// plainly reduces the error of a sale that does not exist to that statement: the missing log
-// helps nobody. It completes the commands of the remedy.
-func (p *program) plainly(sale string, err error) error {
+// withSaleFlags completes the commands of an error's remedy.
+func (p *program) withSaleFlags(sale string, err error) error {
 	what, remedy := split(err)
-	about := "sale " + sale + " "
-	gone, found := strings.CutSuffix(what, ": "+ledger.ErrGone.Error())
-	if found && errors.Is(err, ledger.ErrGone) && strings.HasPrefix(what, about) {
-		if what = gone; what == about+"does not exist" {
-			remedy = "Run 'salectl apply' first."
-		}
-	} else if remedy == "" {
+	if remedy == "" {
 		return err
 	}
 	return advised{what, p.withFlags(remedy, sale), err}

@@ -90,7 +90,7 @@ func (p *planning) lists(to pb.Phase) {
 func (l ListActual) fault(stands string) (ActionReason, string) {
 	switch {
 	case stands == ListUnknown:
-		return ReasonListUnknown, fmt.Sprintf("unknown (node %s: %s)", l.Node, ShortNodeError(l.Node, l.Err))
+		return ReasonListUnknown, fmt.Sprintf("unknown (node %s: %s)", l.Node, ShortNodeError(l.Err))
 	case !l.State.Exists:
 		return ReasonListMissing, "missing on node " + l.Node
 	}
@@ -134,7 +134,7 @@ func (a *Actual) WarnOfDurability(ack spec.Ack, warn func(format string, args ..
 	for _, n := range a.ListNodes {
 		switch s := n.Settings; {
 		case n.Err != nil:
-			warn("the persistence of node %s could not be checked: %s", n.Name, ShortNodeError(n.Name, n.Err))
+			warn("the persistence of node %s could not be checked: %s", n.Name, ShortNodeError(n.Err))
 		case s.AOF && s.Fsync == "always":
 		case s.AOF && s.Fsync == "":
 			warn("the sync policy of node %s could not be checked, because it refuses CONFIG GET: %s", n.Name, remedy)

@@ -106,14 +106,12 @@ func (n NodeActual) MarkerState() string {
 	return MarkerGood
 }
 
-// ShortNodeError shortens a node's error for display beside its name: it drops the name and the
-// driver's details in brackets. Only then it cuts the text, which ends with the remedy.
-func ShortNodeError(name string, err error) string {
+// ShortNodeError returns a node's error in one short line for display beside its name.
+func ShortNodeError(err error) string {
 	if word, ok := CommonError(err); ok {
 		return word
 	}
-	words, _, _ := strings.Cut(err.Error(), " (")
-	return short(strings.TrimPrefix(words, "lock node "+name+": "))
+	return short(quorum.ErrorText(err))
 }
 
 // ShortError returns an error in one short line.

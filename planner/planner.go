@@ -19,6 +19,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors that callers distinguish. In addition, ledger.ErrCorrupt reports a state that
@@ -40,7 +41,24 @@ var (
 	ErrBadPlan = errors.New("not a plan that can be carried out")
 )
 
-// Refusal is the error for a change that is not allowed, with its remedy.
+// StoreError is ErrStore with its cause.
+type StoreError struct {
+	Tried time.Duration // since the first call; 0: the call was not repeated
+	Err   error
+}
+
+func (e *StoreError) Error() string {
+	if e.Tried > 0 {
+		return fmt.Sprintf("%v, tried for %v: %v", ErrStore, e.Tried, e.Err)
+	}
+	return fmt.Sprintf("%v: %v", ErrStore, e.Err)
+}
+
+// Unwrap returns ErrStore and the cause.
+func (e *StoreError) Unwrap() []error { return []error{ErrStore, e.Err} }
+
+// Refusal is the error for a change that is not allowed. Its text is the reason; displays add the
+// remedy.
 type Refusal struct {
 	Reason string // a clause without a full stop
 	Remedy string // one or more sentences; "" if there is none
@@ -57,12 +75,7 @@ func (r *Refusal) With(format string, args ...any) *Refusal {
 	return r
 }
 
-func (r *Refusal) Error() string {
-	if r.Remedy == "" {
-		return r.Reason
-	}
-	return r.Reason + ". " + r.Remedy
-}
+func (r *Refusal) Error() string { return r.Reason }
 
 // Unwrap returns ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }

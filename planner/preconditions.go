@@ -137,11 +137,11 @@ func (t *TableActual) Unfit() bool { return t != nil && errors.Is(t.Err, ledger.
 
 // UnfitTable returns the refusal of a change if the table is unfit.
 func UnfitTable(name string, err error) error {
-	// The driver's text ends with the remedy. The position of the cut only affects its
-	// display.
-	reason, remedy, _ := strings.Cut(err.Error(), ". ")
-	return &DriftError{Address: TableAddress(name), Reason: ReasonTableUnfit,
-		Err: &Refusal{Reason: fmt.Sprintf("table %s: %s", name, strings.TrimSuffix(reason, ".")), Remedy: remedy}}
+	refusal := Refuse("table %s: %s", name, err)
+	if unfit, is := errors.AsType[*ledger.UnfitError](err); is {
+		refusal.Remedy = unfit.Remedy
+	}
+	return &DriftError{Address: TableAddress(name), Reason: ReasonTableUnfit, Err: refusal}
 }
 
 // table plans the creation of the table for a new run; the logs of a live sale are in it.
@@ -156,7 +156,7 @@ func (p *planning) table(t *TableActual, fresh bool) error {
 	case errors.Is(t.Err, ledger.ErrNoTable):
 		p.add(Action{Address: TableAddress(t.Name), Action: Create, After: &Attributes{}, ActionReason: ReasonNew, Reason: "it does not exist"})
 	default:
-		return fmt.Errorf("%w: table %s cannot be checked, which a new sale needs: %w", ErrStore, t.Name, t.Err)
+		return &StoreError{Err: fmt.Errorf("table %s cannot be checked, which a new sale needs: %w", t.Name, t.Err)}
 	}
 	return nil
 }

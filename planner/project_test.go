@@ -43,7 +43,7 @@ func TestPlanRefusesWhatDoesNotFit(t *testing.T) {
 	for i := range int64(200_000) {
 		scattered.Shards[0].Drop = append(scattered.Shards[0].Drop, &pb.Range{First: 1 + 2*i, Count: 1})
 	}
-	if err := (&planning{Plan: &Plan{Sale: "tickets"}}).setPlanned(scattered); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fewer units at a time") {
+	if err := (&planning{Plan: &Plan{Sale: "tickets"}}).setPlanned(scattered); !errors.Is(err, ErrRefused) || !strings.Contains(withRemedy(err), "fewer units at a time") {
 		t.Errorf("units in 200,000 places go at once: %v", err)
 	}
 }

@@ -135,7 +135,7 @@ func (p *planning) packets(before *Attributes) {
 		switch {
 		case l.Err != nil:
 			p.warn("%s cannot be read (node %s: %s): grabs that the ledger lacks will reduce the refund",
-				ListAddress(i), l.Node, ShortNodeError(l.Node, l.Err))
+				ListAddress(i), l.Node, ShortNodeError(l.Err))
 		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
 		case p.actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
 		default:

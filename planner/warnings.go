@@ -120,7 +120,7 @@ func (p *planning) nodeWarnings() {
 		switch stands := n.MarkerState(); {
 		case stands == MarkerUnknown && faults[n.Name]: // the fault explains it
 		case stands == MarkerUnknown:
-			p.warn("lock node %s cannot be used: %s", n.Name, ShortNodeError(n.Name, n.Err))
+			p.warn("lock node %s cannot be used: %s", n.Name, ShortNodeError(n.Err))
 		case n.Info.Carried:
 			p.warn("%s: no claim is accepted. %s", ClockWasSet(n.Off), TrustRemedy)
 		case p.Kind == KindDestroy:

@@ -3,12 +3,10 @@ package server
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"salectl/backends/ledger"
 	"salectl/executor/reload"
-	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -17,12 +15,8 @@ const rereadEvery = time.Second
 
 // lackOf describes why a sale cannot be served, without a remedy: the server retries.
 func lackOf(err error) reload.Lack {
-	why := strings.TrimSuffix(err.Error(), ": "+ledger.ErrGone.Error())
-	if refusal := new(planner.Refusal); errors.As(err, &refusal) {
-		why = strings.TrimSuffix(why, ". "+refusal.Remedy)
-	}
 	none, absent := errors.AsType[*absent](err)
-	return reload.Lack{Why: why, Absent: absent, Over: absent && none.over}
+	return reload.Lack{Why: err.Error(), Absent: absent, Over: absent && none.over}
 }
 
 // reread reads the files until ctx ends: at each SIGHUP, and once a second if a folder was

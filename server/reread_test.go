@@ -10,7 +10,7 @@ import (
 
 func TestLackOf(t *testing.T) {
 	for want, err := range map[string]error{
-		"sale opera does not exist":                   fmt.Errorf("sale opera does not exist: %w", ledger.ErrGone),
+		"sale opera does not exist":                   ledger.NoSale{Sale: "opera"},
 		"sale opera is not applied in full":           planner.Refuse("sale opera is not applied in full").With("Run 'salectl apply' again."),
 		"reading opera: sale opera is sealed for now": fmt.Errorf("reading opera: %w", planner.Refuse("sale opera is sealed for now")),
 	} {

@@ -12,6 +12,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -183,7 +184,10 @@ func (s *Server) differs(sale spec.Sale, actual *planner.Actual) {
 	actual.KeepUnits() // the file of the payloads may be elsewhere
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
-		s.HTTP.Log.Warn("the sale file cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
+		refusal := new(planner.Refusal)
+		errors.As(err, &refusal)
+		s.HTTP.Log.Warn("the sale file cannot be applied; serving what was applied", "sale", sale.Name,
+			"why", err, "remedy", s.Complete(refusal.Remedy, sale.Name))
 	case len(plan.Payload) > 0: // other actions are no difference
 		s.HTTP.Log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", s.Complete("'salectl plan' shows the difference", sale.Name))
@@ -209,7 +213,7 @@ func (a *absent) Unwrap() error { return a.error }
 func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	switch phase := actual.Sale.Phase(); {
 	case phase == "":
-		return &absent{error: fmt.Errorf("sale %s does not exist: %w", sale.Name, ledger.ErrGone)}
+		return &absent{error: ledger.NoSale{Sale: sale.Name}}
 	case !actual.Sale.Live():
 		return &absent{&planner.Refusal{
 			Reason: fmt.Sprintf("sale %s is %s", sale.Name, phase),

@@ -199,7 +199,7 @@ CREATE TABLE members (
 // Announce implements quorum.Node.
 func (n *Node) Announce(ctx context.Context, registry string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
 	if err := m.Check(ttl); err != nil {
-		return nil, fmt.Errorf("lock node %s: %w", n.Name(), err)
+		return nil, &quorum.NodeError{Node: n.Name(), Err: err}
 	}
 	return write(ctx, n, ttl > 0, func(conn *sqlite.Conn, now int64) (all []quorum.Member, full, failed error) {
 		return announce(conn, registry, m, ttl, now)

@@ -48,7 +48,7 @@ func (l *Logs) check(ctx context.Context) error {
 		wrong, mend = append(wrong, "it is disabled"), append(mend, fmt.Sprintf("enable '%s'", l.table))
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("%w: %s. In the HBase shell: %s", ledger.ErrTableUnfit, strings.Join(wrong, "; "), strings.Join(mend, "; "))
+		return &ledger.UnfitError{Faults: strings.Join(wrong, "; "), Remedy: "In the HBase shell: " + strings.Join(mend, "; ")}
 	}
 	return nil
 }

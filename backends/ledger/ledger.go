@@ -84,9 +84,8 @@ type Table interface {
 	Table() string
 
 	// CheckTable returns nil if the table exists and is fit for logs, and ErrNoTable
-	// if it does not exist. ErrTableUnfit, wrapped with the fault and its remedy,
-	// means that logs in the table would lose or repeat entries. Any other error
-	// means that the table could not be checked.
+	// if it does not exist. An *UnfitError means that logs in the table would lose
+	// or repeat entries. Any other error means that the table could not be checked.
 	CheckTable(ctx context.Context) error
 
 	// CreateTable creates the table, split so that the shards of a sale spread over
@@ -99,3 +98,12 @@ var (
 	ErrNoTable    = errors.New("the table does not exist")
 	ErrTableUnfit = errors.New("the table cannot hold a ledger")
 )
+
+// UnfitError is ErrTableUnfit with the reason.
+type UnfitError struct {
+	Faults string // one or more clauses
+	Remedy string // one sentence without a full stop
+}
+
+func (e *UnfitError) Error() string { return ErrTableUnfit.Error() + ": " + e.Faults }
+func (e *UnfitError) Unwrap() error { return ErrTableUnfit }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,15 @@ import (
 
 // ErrGone reports that a log does not exist (any more).
 var ErrGone = errors.New("the store has no such log")
+
+// NoSale is the error of a sale without a ledger. It is ErrGone.
+type NoSale struct {
+	Sale string // name
+	Fate string // a clause without its subject; "": the sale was never applied
+}
+
+func (n NoSale) Error() string { return "sale " + n.Sale + " " + cmp.Or(n.Fate, "does not exist") }
+func (NoSale) Unwrap() error   { return ErrGone }
 
 // ReadTries is the number of consecutive reads without progress after which Load
 // fails. The pauses between them add up to more than a second.
@@ -137,9 +147,9 @@ func LoadSale(ctx context.Context, logs Logs, name string) (*Sale, []*State, err
 	}
 	switch {
 	case sale.UID() == "":
-		return nil, nil, fmt.Errorf("sale %s does not exist: %w", name, ErrGone)
+		return nil, nil, NoSale{Sale: name}
 	case sale.Destroyed():
-		return nil, nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export that destroy wrote: %w", name, ErrGone)
+		return nil, nil, NoSale{Sale: name, Fate: "is destroyed, its ledger is in the export that destroy wrote"}
 	}
 	shards, err := LoadShards(ctx, logs, sale)
 	return sale, shards, err

@@ -32,6 +32,33 @@ func ErrorKind(err error) string {
 	return "other"
 }
 
+// NodeError is the error of a lock node's call.
+type NodeError struct {
+	Node   string // name
+	Err    error
+	Detail string // text of the driver or server; "": none
+}
+
+func (e *NodeError) Error() string { return "lock node " + e.Node + ": " + e.Text() }
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// Text returns the text of the error without the node's name.
+func (e *NodeError) Text() string {
+	if e.Detail == "" {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("%v (%s)", e.Err, e.Detail)
+}
+
+// ErrorText returns the text of a node's error without the node's name and without the text of the
+// driver or server.
+func ErrorText(err error) string {
+	if e, is := errors.AsType[*NodeError](err); is {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
 // NotPermitted reports whether so many nodes denied the request (fs.ErrPermission) that the
 // others are no majority. Retrying is then useless. errs has each node's error, nil for
 // success.

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -106,17 +105,17 @@ func (n *Node) translate(err error) error {
 	case err == nil:
 		return nil
 	case err == ErrClosed, err == errAnswer, err == quorum.ErrOtherRun, err == quorum.ErrRegistryFull, refused(err), errors.Is(err, ErrForeign):
-		return fmt.Errorf("lock node %s: %w", n.address, err)
+		return &quorum.NodeError{Node: n.address, Err: err}
 	case errors.Is(err, context.Canceled) && n.life.Err() != nil:
-		return fmt.Errorf("lock node %s: %w", n.address, ErrClosed)
+		return &quorum.NodeError{Node: n.address, Err: ErrClosed}
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("lock node %s: %w", n.address, context.Canceled)
+		return &quorum.NodeError{Node: n.address, Err: context.Canceled}
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("lock node %s: %w", n.address, silence{})
+		return &quorum.NodeError{Node: n.address, Err: silence{}}
 	case known != nil:
-		return fmt.Errorf("lock node %s: %w (%s)", n.address, known, n.words(err))
+		return &quorum.NodeError{Node: n.address, Err: known, Detail: n.words(err)}
 	default:
-		return fmt.Errorf("lock node %s: %s", n.address, n.words(err))
+		return &quorum.NodeError{Node: n.address, Err: errors.New(n.words(err))}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"salectl/backends/lists"
+	"salectl/backends/quorum"
 )
 
 // MaxUsers is the maximum number of users in one call of Grab, over all batches: the server
@@ -18,7 +19,7 @@ const MaxUsers = 1000
 // time, no users, a user twice, or not one key per user.
 func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given, error) {
 	if err := checkBatches(batches); err != nil {
-		return nil, fmt.Errorf("lock node %s: %w", l.Name(), err)
+		return nil, &quorum.NodeError{Node: l.Name(), Err: err}
 	}
 	var keys []string
 	var args []any

@@ -208,7 +208,7 @@ func milliseconds(d time.Duration) int64 {
 // Announce implements quorum.Node.
 func (n *Node) Announce(ctx context.Context, registry string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
 	if err := m.Check(ttl); err != nil {
-		return nil, fmt.Errorf("lock node %s: %w", n.address, err)
+		return nil, &quorum.NodeError{Node: n.address, Err: err}
 	}
 	args := []any{m.ID, m.Note, milliseconds(ttl), milliseconds(quorum.MaxTTL), quorum.MaxMembers}
 	return runAndRead(ctx, n, announceScript, []string{registry}, args, func(a *answer) (members []quorum.Member, err error) {

@@ -34,7 +34,7 @@ func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []H
 		was := holdingOn(seen, n.Name)
 		switch {
 		case errs[i] != nil:
-			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: nodeErrorText(n.Name, errs[i])})
+			r.Failed = append(r.Failed, OfNode{Node: n.Name, Error: quorum.ErrorText(errs[i])})
 			continue
 		case released[i] > 0:
 			r.Removed = append(r.Removed, OfNode{Node: n.Name, Holder: holderName(was)})

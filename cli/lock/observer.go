@@ -87,7 +87,7 @@ func nodeClause(name string, err error) string {
 	if unfit, is := errors.AsType[unfitNode](err); is {
 		return strings.TrimSuffix(unfit.String(), ".")
 	}
-	return fmt.Sprintf("lock node %s: %s", name, nodeErrorText(name, err))
+	return fmt.Sprintf("lock node %s: %s", name, quorum.ErrorText(err))
 }
 
 // Vote implements quorum.Node. A node that abstains has just received a marker that expires

@@ -82,7 +82,7 @@ func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.C
 			err = unfitNode{quorum.Fault{Node: n.Name(), Why: info.Info.Unfit}}
 		}
 		info.Err = err
-		return Node{Name: n.Name(), Error: nodeErrorText(n.Name(), err), Err: err, info: info}
+		return Node{Name: n.Name(), Error: quorum.ErrorText(err), Err: err, info: info}
 	}
 	if info.Err != nil {
 		return failed(info.Err)
@@ -231,11 +231,4 @@ func holderName(h quorum.Holding) string {
 		return note.Address
 	}
 	return "unknown"
-}
-
-// nodeErrorText describes the error of a lock node in one clause, without its name and the
-// driver's details.
-func nodeErrorText(name string, err error) string {
-	text, _, _ := strings.Cut(err.Error(), " (")
-	return strings.TrimPrefix(text, "lock node "+name+": ")
 }

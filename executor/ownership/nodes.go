@@ -15,6 +15,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
+	"salectl/internal/text"
 )
 
 // NodeStatus is the health of a lock node, as seen by this process. Since is the start of the state, or the
@@ -83,8 +84,10 @@ func (w Nodes) Replied(now clock.Now, node int, v quorum.NodeView) {
 		if n.Up {
 			n.Up, n.Since = false, now.Wall
 		}
-		// Every display shows the name beside the error.
-		n.Error, n.VotesFrom = strings.TrimPrefix(shard.OneLine(v.Err), "lock node "+n.Name+": "), time.Time{}
+		n.Error, n.VotesFrom = shard.OneLine(v.Err), time.Time{}
+		if e, is := errors.AsType[*quorum.NodeError](v.Err); is { // every display shows the name beside the error
+			n.Error = text.Short(e.Text(), 200)
+		}
 		n.Failures++
 		n.Errors = maps.Clone(n.Errors)
 		if n.Errors == nil {
@@ -134,8 +137,7 @@ func Permitted(ctx context.Context, nodes []quorum.Node, uid string) error {
 	var all []string
 	for i, err := range errs {
 		if err != nil {
-			words, _, _ := strings.Cut(err.Error(), " (")
-			all = append(all, fmt.Sprintf("%s: %s", nodes[i].Name(), strings.TrimPrefix(words, "lock node "+nodes[i].Name()+": ")))
+			all = append(all, fmt.Sprintf("%s: %s", nodes[i].Name(), quorum.ErrorText(err)))
 		}
 	}
 	return fmt.Errorf("too few lock nodes permit this process to take leases: %s", strings.Join(all, "; "))

@@ -87,8 +87,7 @@ func (t *teardown) readClosed(i int) {
 		case s.Phase == ledger.PhaseClosed || s.Sealed():
 			return
 		case t.x.core.Now.Mono-began > machine.MaxLag:
-			t.x.core.Fail(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers with old data",
-				planner.ErrStore, t.x.shardLog(i).Writer.Log(), machine.MaxLag))
+			t.x.core.Fail(&planner.StoreError{Err: fmt.Errorf("log %s could not be read to its close for %v, it answers with old data", t.x.shardLog(i).Writer.Log(), machine.MaxLag)})
 		default:
 			t.x.core.Sleep(lagPause)
 		}
@@ -412,7 +411,7 @@ func (t *teardown) forgetFrom(node int) (all bool) {
 			shard, try = shard+1, 1
 		case try == sweepTries, errors.Is(err, fs.ErrPermission):
 			t.x.warn("node %s may still have lists of the sale: %s. They are no longer used;"+
-				" run destroy again when the node is up to remove them", t.x.Lists[node], planner.ShortNodeError(t.x.Lists[node], err))
+				" run destroy again when the node is up to remove them", t.x.Lists[node], planner.ShortNodeError(err))
 			return false
 		default:
 			t.x.core.Sleep(machine.FirstPause << try)

@@ -786,7 +786,7 @@ func TestRunAfterDestroy(t *testing.T) {
 	if err := os.Remove(filepath.Join(w.folder, "export.ndjson")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := planner.Make(tickets(30), w.actual()); !errors.Is(err, planner.ErrRefused) || !strings.Contains(err.Error(), "metadata.run: 2") {
+	if _, err := planner.Make(tickets(30), w.actual()); !errors.Is(err, planner.ErrRefused) || !strings.Contains(withRemedy(err), "metadata.run: 2") {
 		t.Fatalf("the same run again: %v", err)
 	}
 	w.mustApply(run(tickets(12), 2))

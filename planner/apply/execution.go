@@ -376,7 +376,7 @@ func (x *execution) left() string {
 	}
 	for _, n := range x.nodes {
 		if n.unmarked != nil {
-			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.Name, planner.ShortNodeError(n.Name, n.unmarked)))
+			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.Name, planner.ShortNodeError(n.unmarked)))
 		}
 	}
 	return strings.Join(all, "; ")

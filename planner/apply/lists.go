@@ -52,7 +52,7 @@ func (x *execution) fillList(i int, alive bool, began time.Duration) {
 		case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 			return
 		case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
-			x.core.Fail(fmt.Errorf("%s on node %s cannot be read: %s", planner.ListAddress(i), x.listNode(i), planner.ShortNodeError(x.listNode(i), err)))
+			x.core.Fail(fmt.Errorf("%s on node %s cannot be read: %s", planner.ListAddress(i), x.listNode(i), planner.ShortNodeError(err)))
 		case alive && x.core.Now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
 			seen = state
 			x.core.Sleep(pollOwner)
@@ -239,7 +239,7 @@ func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
 		l.calls, l.failing = 0, now
 		if node := l.x.listNode(l.shard); !l.reported {
 			l.reported = true
-			l.x.doing(planner.ListAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, planner.ShortNodeError(node, r.Err)))
+			l.x.doing(planner.ListAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, planner.ShortNodeError(r.Err)))
 		}
 	case now-l.failing > l.x.core.Patience:
 		l.x.core.Fail(l.stuck(c, r.Err))
@@ -257,13 +257,13 @@ func (l *listRebuild) stuck(c *lists.Call, err error) error {
 		remedy += "; grabs that the ledger lacks are then lost"
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", planner.ListAddress(l.shard), node, what, c.Kind, planner.ShortNodeError(node, err))
+		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", planner.ListAddress(l.shard), node, what, c.Kind, planner.ShortNodeError(err))
 	}
 	if errors.Is(err, lists.ErrToken) || errors.Is(err, lists.ErrLength) {
 		remedy = "Another process rebuilds it: wait until it has finished"
 	}
 	return fmt.Errorf("%s on node %s cannot be %s, tried for %v (%s): %s. %s",
-		planner.ListAddress(l.shard), node, what, l.x.core.Patience, c.Kind, planner.ShortNodeError(node, err), remedy)
+		planner.ListAddress(l.shard), node, what, l.x.core.Patience, c.Kind, planner.ShortNodeError(err), remedy)
 }
 
 // stepNames are the names of the calls of a lists.Machine.

@@ -48,7 +48,7 @@ func (x *execution) checkNodes() {
 		var errs []error
 		for _, n := range x.nodes {
 			if errs = append(errs, n.Err); n.Err != nil {
-				silent = append(silent, n.Name+": "+planner.ShortNodeError(n.Name, n.Err))
+				silent = append(silent, n.Name+": "+planner.ShortNodeError(n.Err))
 			}
 		}
 		x.core.Check(planner.CheckNodes(x.infos(), len(x.Lists) > 0))
@@ -78,7 +78,7 @@ func denials(nodes []lockNode) string {
 	var all []string
 	for _, n := range nodes {
 		if errors.Is(n.Err, fs.ErrPermission) {
-			all = append(all, n.Name+": "+planner.ShortNodeError(n.Name, n.Err))
+			all = append(all, n.Name+": "+planner.ShortNodeError(n.Err))
 		}
 	}
 	return strings.Join(all, "; ")
@@ -95,7 +95,7 @@ func (x *execution) checkClock() error {
 	if !known {
 		if len(x.nodes) > 0 {
 			x.warn("no lock node answers, so this host's clock could not be checked: commits get the time of their log (%s)",
-				planner.ShortNodeError(x.nodes[0].Name, x.nodes[0].Err))
+				planner.ShortNodeError(x.nodes[0].Err))
 			x.unclocked = true
 		}
 		return nil
@@ -151,7 +151,7 @@ func (x *execution) sweepNode(i int, freeBy time.Duration) {
 			return
 		case try == sweepTries || errors.Is(err, fs.ErrPermission):
 			x.warn("lock node %s was not cleaned: %s. Its leases expire within %v, and its marker is no longer used;"+
-				" run destroy again when the node is up to remove it", x.nodes[i].Name, planner.ShortNodeError(x.nodes[i].Name, err), x.ttl())
+				" run destroy again when the node is up to remove it", x.nodes[i].Name, planner.ShortNodeError(err), x.ttl())
 			return
 		}
 		x.core.Sleep(machine.FirstPause << try)
@@ -230,7 +230,7 @@ func (x *execution) noteUnmarked() {
 		switch {
 		case n.unmarked == nil:
 		case planner.WasMarked(x.sale, n.Name):
-			x.warn("lock node %s cannot be used: %s", n.Name, planner.ShortNodeError(n.Name, n.unmarked))
+			x.warn("lock node %s cannot be used: %s", n.Name, planner.ShortNodeError(n.unmarked))
 			x.nodes[i].unmarked = nil
 		default:
 			x.result.Unmarked = append(x.result.Unmarked, n.Name)

@@ -49,6 +49,14 @@ type making struct {
 	err     error
 }
 
+// withRemedy returns the text of an error and, if it is a refusal, the remedy.
+func withRemedy(err error) string {
+	if refusal, is := errors.AsType[*planner.Refusal](err); is {
+		return err.Error() + ". " + refusal.Remedy
+	}
+	return err.Error()
+}
+
 func (test making) try(t *testing.T) {
 	w := newWorld(t)
 	test.before(w)
@@ -57,7 +65,7 @@ func (test making) try(t *testing.T) {
 		t.Fatalf("error %v, want %v", err, test.err)
 	}
 	if err != nil {
-		if !strings.Contains(err.Error(), test.want) {
+		if !strings.Contains(withRemedy(err), test.want) {
 			t.Errorf("error %q, want %q in it", err, test.want)
 		}
 		return
@@ -512,7 +520,7 @@ func TestMakePhase(t *testing.T) {
 			w := newWorld(t)
 			test.before(w)
 			p, err := planner.MakePhase(w.actual(), test.phase)
-			if !errors.Is(err, test.err) || err != nil && !strings.Contains(err.Error(), test.want) {
+			if !errors.Is(err, test.err) || err != nil && !strings.Contains(withRemedy(err), test.want) {
 				t.Fatalf("error %v, want %v with %q", err, test.err, test.want)
 			}
 			if err == nil && brief(p) != test.want {

@@ -266,7 +266,7 @@ func TestInShort(t *testing.T) {
 // A long reason is whole: it names what fails at its end.
 func TestOutageTellsTheReason(t *testing.T) {
 	cause := errors.New("read sale/tickets: " + strings.Repeat("HBase table sales: ", 20) + "zk: could not\n connect to a server")
-	o, err := current.ReadOutage(t.Context(), newWorld(t).running().Backends, "tickets", fmt.Errorf("sale tickets: %w: %w", planner.ErrStore, cause))
+	o, err := current.ReadOutage(t.Context(), newWorld(t).running().Backends, "tickets", fmt.Errorf("sale tickets: %w", &planner.StoreError{Err: cause}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,9 @@ func (x *execution) provideTable() {
 		}
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			x.core.Fail(fmt.Errorf("%w: table %s: %w", planner.ErrStore, x.Table, err))
+			x.core.Fail(&planner.StoreError{Err: fmt.Errorf("table %s: %w", x.Table, err)})
 		case x.core.Now.Mono > deadline:
-			x.core.Fail(fmt.Errorf("%w, tried for %v: table %s: %w", planner.ErrStore, x.core.Patience, x.Table, err))
+			x.core.Fail(&planner.StoreError{Tried: x.core.Patience, Err: fmt.Errorf("table %s: %w", x.Table, err)})
 		}
 		x.core.Sleep(pause)
 		pause = min(2*pause, machine.LastPause)

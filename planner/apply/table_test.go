@@ -69,7 +69,7 @@ func (l tabled) Append(ctx context.Context, log string, slot uint64, prev, head,
 }
 
 var (
-	errManyVersions = fmt.Errorf("%w: family s keeps 3 versions. Drop it, or name another table", ledger.ErrTableUnfit)
+	errManyVersions = &ledger.UnfitError{Faults: "family s keeps 3 versions", Remedy: "Drop it, or name another table"}
 	errMasterAway   = errors.New("the master does not answer")
 )
 

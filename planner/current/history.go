@@ -54,10 +54,10 @@ func ReadHistory(ctx context.Context, logs ledger.Logs, name string) (*SaleHisto
 	log := spec.SaleLog(name)
 	f := &historian{Sale: ledger.NewSale(log), history: SaleHistory{Sale: name}}
 	if _, err := ledger.Load(ctx, logs, log, f); err != nil {
-		return nil, fmt.Errorf("sale %s: %w: %w", name, planner.ErrStore, err)
+		return nil, fmt.Errorf("sale %s: %w", name, &planner.StoreError{Err: err})
 	}
 	if f.UID() == "" {
-		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
+		return nil, ledger.NoSale{Sale: name}
 	}
 	return &f.history, nil
 }

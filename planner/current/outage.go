@@ -2,9 +2,9 @@ package current
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"salectl/api"
 	"salectl/backends/ledger"
@@ -53,11 +53,11 @@ func (o *Outage) reason() string {
 	if word, ok := planner.CommonError(o.why); ok {
 		return word
 	}
-	_, cause, found := strings.Cut(o.why.Error(), planner.ErrStore.Error()+": ")
-	if !found {
-		cause = o.why.Error()
+	why := o.why
+	if failed, is := errors.AsType[*planner.StoreError](why); is {
+		why = failed.Err
 	}
-	return text.OneLine(cause)
+	return text.OneLine(why.Error())
 }
 
 // Status returns the status of the sale, assuming that its run is uid; "" if the run is

@@ -91,7 +91,7 @@ func (r *reading) Run() {
 			r.table()
 			return
 		}
-		err = r.core.Within(timeout, fmt.Errorf("%w: it was not read in %v", planner.ErrStore, timeout), r.logs)
+		err = r.core.Within(timeout, &planner.StoreError{Err: fmt.Errorf("it was not read in %v", timeout)}, r.logs)
 		if err == nil {
 			r.nodes()
 			r.lists()

@@ -117,7 +117,7 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 	case actual.Lost() != "":
 		return nil, &planner.Refusal{Reason: actual.Lost(), Remedy: planner.LostRemedy}
 	case sale.UID() == "":
-		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
+		return nil, ledger.NoSale{Sale: actual.Name}
 	}
 	brief, _ := newBrief(actual)
 	s := &Status{
@@ -237,7 +237,7 @@ func newListStatus(actual *planner.Actual, i int) *ListStatus {
 	l := actual.Lists[i]
 	s := &ListStatus{Node: l.Node, State: actual.ListState(i)}
 	if l.Err != nil {
-		s.Error = planner.ShortNodeError(l.Node, l.Err)
+		s.Error = planner.ShortNodeError(l.Err)
 		return s
 	}
 	s.Left, s.Entries, s.Fill, s.Token = l.State.Units, l.State.Entries, l.State.Fill, l.State.Token
@@ -260,7 +260,7 @@ func nodeStatuses(a *planner.Actual, live bool) []NodeStatus {
 
 func newNodeStatus(n planner.NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
-		return NodeStatus{Node: api.Node{Name: n.Name, Error: planner.ShortNodeError(n.Name, n.Err)}}
+		return NodeStatus{Node: api.Node{Name: n.Name, Error: planner.ShortNodeError(n.Err)}}
 	}
 	s := NodeStatus{Node: api.Node{Name: n.Name, Up: true}, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
 	switch n.MarkerState() {

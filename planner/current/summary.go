@@ -66,7 +66,7 @@ func ReadOwnLog(ctx context.Context, logs ledger.Logs, name string) (*ledger.Sal
 	log := spec.SaleLog(name)
 	sale := ledger.NewSale(log)
 	if _, err := ledger.Load(ctx, logs, log, sale); err != nil {
-		return nil, fmt.Errorf("sale %s: %w: %w", name, planner.ErrStore, err)
+		return nil, fmt.Errorf("sale %s: %w", name, &planner.StoreError{Err: err})
 	}
 	return sale, nil
 }
@@ -79,13 +79,13 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 		return nil, err
 	}
 	if sale.UID() == "" {
-		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
+		return nil, ledger.NoSale{Sale: name}
 	}
 	actual := &planner.Actual{Name: name, At: time.Now(), Sale: sale}
 	if !sale.Destroyed() {
 		heads, err := logs.Heads(ctx, sale.ShardLogs())
 		if err != nil {
-			return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, planner.ErrStore, err)
+			return nil, fmt.Errorf("sale %s: %w", name, &planner.StoreError{Err: fmt.Errorf("reading the heads of its shards: %w", err)})
 		}
 		for _, head := range heads {
 			actual.Shards = append(actual.Shards, planner.NewShardActual(head))
@@ -109,7 +109,7 @@ func ListNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, 
 	}
 	names, err := lister.List(ctx, spec.SaleLog(prefix))
 	if err != nil {
-		return nil, fmt.Errorf("%w: listing sales: %w", planner.ErrStore, err)
+		return nil, &planner.StoreError{Err: fmt.Errorf("listing sales: %w", err)}
 	}
 	for i, name := range names {
 		names[i] = name[len(spec.SaleLog("")):]

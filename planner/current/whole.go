@@ -29,7 +29,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		})
 		switch {
 		case sale.UID() != uid || sale.Destroyed() || readShort(sale, shards):
-			return fmt.Errorf("sale %s is being deleted, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
+			return ledger.NoSale{Sale: name, Fate: "is being deleted, its ledger is in the export that destroy wrote"}
 		case i < 0 && !lags:
 			return nil
 		case try == ledger.MissingTries && i < 0:

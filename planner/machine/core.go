@@ -345,9 +345,9 @@ func retry[R any](c *Core, subject, what string, do func(context.Context, ledger
 		case err == nil:
 			return r
 		case errors.Is(err, fs.ErrPermission):
-			c.Fail(fmt.Errorf("%w: %s: %w", planner.ErrStore, subject, err))
+			c.Fail(&planner.StoreError{Err: fmt.Errorf("%s: %w", subject, err)})
 		case c.Now.Mono-began > c.Patience:
-			c.Fail(fmt.Errorf("%w, tried for %v: %s: %w", planner.ErrStore, c.Patience, subject, err))
+			c.Fail(&planner.StoreError{Tried: c.Patience, Err: fmt.Errorf("%s: %w", subject, err)})
 		}
 		c.Sleep(pause)
 		pause = min(2*pause, LastPause)

@@ -82,7 +82,7 @@ func (t *Log) run(do ledger.Do) ledger.Event {
 		case t.Tries > 0 && t.idle >= t.Tries:
 			c.Fail(storeError(ledger.Stuck(t.Writer.Log(), t.Folder, t.last)))
 		case c.Now.Mono-began > MaxLag:
-			c.Fail(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers with old data", planner.ErrStore, t.Writer.Log(), MaxLag))
+			c.Fail(&planner.StoreError{Err: fmt.Errorf("log %s could not be read to its end for %v, it answers with old data", t.Writer.Log(), MaxLag)})
 		default:
 			c.SleepUntil(do.Wake)
 			do = t.Writer.Tick(c.Now)
@@ -110,12 +110,12 @@ func (t *Log) checkCall(kind ledger.RequestKind, err error) {
 	case err == nil || errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrTooLarge):
 		t.failing[kind] = 0
 	case errors.Is(err, fs.ErrPermission):
-		t.Core.Fail(fmt.Errorf("%w: log %s: %w", planner.ErrStore, t.Writer.Log(), err))
+		t.Core.Fail(&planner.StoreError{Err: fmt.Errorf("log %s: %w", t.Writer.Log(), err)})
 	case t.Tries > 0:
 	case t.failing[kind] == 0:
 		t.failing[kind] = now
 	case now-t.failing[kind] > t.Core.Patience:
-		t.Core.Fail(fmt.Errorf("%w, tried for %v: log %s: %w", planner.ErrStore, t.Core.Patience, t.Writer.Log(), err))
+		t.Core.Fail(&planner.StoreError{Tried: t.Core.Patience, Err: fmt.Errorf("log %s: %w", t.Writer.Log(), err)})
 	}
 }
 
@@ -124,7 +124,7 @@ func storeError(err error) error {
 	if errors.Is(err, ledger.ErrCorrupt) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", planner.ErrStore, err)
+	return &planner.StoreError{Err: err}
 }
 
 // appendNames replaces names of ledger.OpNames for appends.

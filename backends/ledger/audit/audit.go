@@ -48,9 +48,9 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	case err != nil:
 		return nil, err
 	case sale.Generation() == 0:
-		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
+		return nil, ledger.NoSale{Sale: name}
 	case sale.Destroyed():
-		return nil, fmt.Errorf("sale %s is destroyed, only the export has its ledger: %w", name, ledger.ErrGone)
+		return nil, ledger.NoSale{Sale: name, Fate: "is destroyed, only the export has its ledger"}
 	}
 	a, reducers := NewRecount(name, sale.UID(), sale.Shards(), newReducer)
 	a.Run = sale.Run()
@@ -74,7 +74,7 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 		return nil, err
 	}
 	if deleted(sale, a.UID, a.Books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ledger.ErrGone))) {
-		return nil, fmt.Errorf("sale %s is being deleted, only the export has its ledger: %w", name, ledger.ErrGone)
+		return nil, ledger.NoSale{Sale: name, Fate: "is being deleted, only the export has its ledger"}
 	}
 	for _, b := range a.Books {
 		a.complete(b, applied, sealed)

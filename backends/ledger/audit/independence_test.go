@@ -15,7 +15,7 @@ import (
 // folds and decides a shard (State, NewState, Draft, Writer) is not in it: the audit's book must be
 // an account of its own.
 var allowed = strings.Fields(`
-	Logs Load LoadUntil EachShard FoldTogether Wait MissingTries MissingPause ErrCorrupt ErrGone
+	Logs Load LoadUntil EachShard FoldTogether Wait MissingTries MissingPause ErrCorrupt ErrGone NoSale
 	Tail NewTail Hash Head ParseHead
 	Sale NewSale Added RedPacket DeclaredRedPacket
 	Range Units UnitsOf
