@@ -1186,6 +1186,10 @@ func TestGrabberStalls(t *testing.T) {
 	if s := c.queues[0].State(c.now).Stall; s == nil || !s.Since.Equal(since) {
 		t.Errorf("%+v, want since %v", s, since)
 	}
+	c.queues[0].ApplyEffects(c.now, shard.ListEffects{Refusal: func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.Closed} }})
+	if s := c.queues[0].State(c.now).Stall; s != nil {
+		t.Errorf("of a sale that is closed: %+v", s)
+	}
 }
 
 // TestGrabberOwns has a process follow a shard's log for longer than a list may be off: who
