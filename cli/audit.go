@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -181,9 +182,4 @@ func (p *program) foundText(found []export.Claim) {
 	t.Write(p.out, "  ", c.Dim)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func orDash(text string) string { return cmp.Or(text, "-") }

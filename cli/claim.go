@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -53,9 +54,7 @@ func parseClaim(f *flags) claimOptions {
 	case o.adjacent, f.c.IsSet("quantity"):
 		f.refuse("--unit names the units to buy: leave --quantity and --adjacent out")
 	}
-	if o.key == "" {
-		o.key = rand.Text()
-	}
+	o.key = cmp.Or(o.key, rand.Text())
 	return o
 }
 

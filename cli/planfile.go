@@ -201,18 +201,14 @@ func outcomeOf(j job, err error) string {
 	switch {
 	case err != nil:
 		what, _ := split(err)
-		return "failed: " + firstLine(what)
+		what, _, _ = strings.Cut(what, "\n")
+		return "failed: " + what
 	case j.plan.Empty():
 		return "unchanged"
 	case j.plan.Kind == planner.KindDestroy:
 		return "destroyed"
 	}
 	return fmt.Sprintf("applied, generation %d", j.plan.Generation)
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 // confirmAll prompts for one confirmation of all plans with changes.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	c.sale.Name, c.sale.Run = apply.CopyName(sale.Name), 1
 	c.sale.OpensAt, c.sale.ClosesAt = time.Time{}, time.Time{}
 	if sale.Payment != nil {
-		short := rehearse.Shortened(*sale.Payment)
-		c.sale.Payment = &short
+		c.sale.Payment = new(rehearse.Shortened(*sale.Payment))
 	}
 
 	if err := c.drawCopy(); err != nil {
@@ -95,10 +95,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	}
 	leftOut := withoutRules(&c.sale)
 	c.sale.Units = nil // simulated buyers receive no real payloads
-	users := o.users
-	if users == 0 {
-		users = rehearse.DefaultUsers(sale.Stock)
-	}
+	users := cmp.Or(o.users, rehearse.DefaultUsers(sale.Stock))
 	names, refused, err := c.rehearsedRules(ctx, users)
 	if err != nil {
 		return nil, err

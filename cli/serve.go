@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,10 +226,7 @@ func listen(flag, address string) (net.Listener, error) {
 // address returns the address of a listener for other processes and people; api.BaseURL
 // converts it to a URL.
 func (o serveOptions) address(l net.Listener) string {
-	address := o.advertise
-	if address == "" {
-		address = server.Reached(l)
-	}
+	address := cmp.Or(o.advertise, server.Reached(l))
 	if o.tls.Cert != "" {
 		return "https://" + address
 	}

@@ -169,10 +169,11 @@ func Unserved(uid string, nodes []NodeActual) bool {
 
 // ShardsSealed reports whether every shard's log is sealed, so that an export of them may
 // exist.
-func (a *Actual) ShardsSealed() bool {
-	return !slices.ContainsFunc(a.Shards, func(s ShardActual) bool {
-		return s.Head == nil || s.Head.Phase != ledger.PhaseSealed
-	})
+func (a *Actual) ShardsSealed() bool { return a.everyShard(ledger.PhaseSealed) }
+
+// everyShard reports whether every shard is known to have the phase.
+func (a *Actual) everyShard(phase string) bool {
+	return !slices.ContainsFunc(a.Shards, func(s ShardActual) bool { return s.Head == nil || s.Head.Phase != phase })
 }
 
 // Totals sums up the heads that can be read; unread is the number of the other shards. Units in

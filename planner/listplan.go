@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -190,20 +191,10 @@ func (a *Actual) resting() bool { return a.Sale.Applied() == 0 || a.pausedEveryw
 // pausedEverywhere reports whether every shard is known to be paused: then no list is on, and
 // the log has every grab.
 func (a *Actual) pausedEverywhere() bool {
-	for _, s := range a.Shards {
-		if s.Head == nil || s.Head.Phase != ledger.PhasePaused {
-			return false
-		}
-	}
-	return a.Sale.Newest().GetSettings().GetPhase() == pb.Phase_PAUSED
+	return a.everyShard(ledger.PhasePaused) && a.Sale.Newest().GetSettings().GetPhase() == pb.Phase_PAUSED
 }
 
-func engineName(s spec.Sale) spec.Engine {
-	if s.Engine == "" {
-		return spec.EngineLedger
-	}
-	return s.Engine
-}
+func engineName(s spec.Sale) spec.Engine { return cmp.Or(s.Engine, spec.EngineLedger) }
 
 // leftLists warns of nodes that leave the sale and keep keys of its lists.
 func (p *planning) leftLists(desired, old spec.Sale, uid string) {
@@ -224,10 +215,7 @@ func CheckLists(sale string, old spec.Sale, names []string, begun bool) error {
 	if declared := old.ListNodes(); len(declared) > 0 && slices.Equal(declared, names) {
 		return nil
 	}
-	given := "none"
-	if len(names) > 0 {
-		given = strings.Join(names, ", ")
-	}
+	given := cmp.Or(strings.Join(names, ", "), "none")
 	change := "run 'salectl pause' with the old ones, then 'salectl apply' with the new"
 	if !begun {
 		change = "run 'salectl apply' with the new ones"

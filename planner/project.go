@@ -226,8 +226,7 @@ func shardAttributes(h *ledger.Head) *Attributes {
 	if h == nil {
 		return &Attributes{}
 	}
-	limit := h.Limit
-	return &Attributes{Limit: &limit}
+	return &Attributes{Limit: new(h.Limit)}
 }
 
 // unitsText formats units, as in "1-20, 101".

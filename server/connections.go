@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 
 	"salectl/executor/httpd"
@@ -23,10 +24,7 @@ const leastConnections = 4
 func Connections(requested int, sales []spec.Sale, filesOf func(spec.Sale) (int, error)) (int, error) {
 	files, limited := openFiles()
 	if !limited {
-		if requested == 0 {
-			requested = httpd.MostConnections
-		}
-		return requested, nil
+		return cmp.Or(requested, httpd.MostConnections), nil
 	}
 	reserved := ownFiles + httpd.AdminConnections
 	for _, sale := range sales {

@@ -19,7 +19,7 @@ func TestFlightsShareWork(t *testing.T) {
 		done := 0
 		for range 10 {
 			all.Go(func() {
-				v, err := share(t.Context(), s, &g, "key", func() (int, error) {
+				v, err := share(t.Context(), s, &g, "key", "waiting", func() (int, error) {
 					time.Sleep(time.Second)
 					done++
 					return done, errors.ErrUnsupported
@@ -30,10 +30,10 @@ func TestFlightsShareWork(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if v, _ := share(t.Context(), s, &g, "key", func() (int, error) { return 7, nil }); v != 7 {
+		if v, _ := share(t.Context(), s, &g, "key", "waiting", func() (int, error) { return 7, nil }); v != 7 {
 			t.Errorf("work that is done was not done again: %d", v)
 		}
-		if v, _ := share(t.Context(), s, &g, "other", func() (int, error) { return 8, nil }); v != 8 {
+		if v, _ := share(t.Context(), s, &g, "other", "waiting", func() (int, error) { return 8, nil }); v != 8 {
 			t.Errorf("another key got %d", v)
 		}
 	})
@@ -48,10 +48,10 @@ func TestFlightsOutliveTheirCallers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		if _, err := share(ctx, s, &g, "key", work); err != ctx.Err() || time.Since(begin) != time.Second {
+		if _, err := share(ctx, s, &g, "key", "waiting", work); !errors.Is(err, ctx.Err()) || err.Error() != "waiting: "+ctx.Err().Error() || time.Since(begin) != time.Second {
 			t.Errorf("an impatient caller got %v after %v", err, time.Since(begin))
 		}
-		if v, err := share(t.Context(), s, &g, "key", work); v != 1 || err != nil || time.Since(begin) != time.Minute {
+		if v, err := share(t.Context(), s, &g, "key", "waiting", work); v != 1 || err != nil || time.Since(begin) != time.Minute {
 			t.Errorf("a patient one got %d, %v after %v", v, err, time.Since(begin))
 		}
 	})
@@ -62,7 +62,7 @@ func TestFlightsEndWithTheHandle(t *testing.T) {
 	var g singleflight.Group
 	s := &servers{calls: new(sync.RWMutex)}
 	s.calls.Lock()
-	_, err := share(t.Context(), s, &g, "key", func() (int, error) { t.Error("it began"); return 0, nil })
+	_, err := share(t.Context(), s, &g, "key", "waiting", func() (int, error) { t.Error("it began"); return 0, nil })
 	if !errors.Is(err, errClosed) {
 		t.Error(err)
 	}

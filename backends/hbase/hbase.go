@@ -12,6 +12,7 @@
 package hbase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,12 +69,8 @@ func Open(o Options) (*Logs, error) {
 	case o.Table == "":
 		return nil, errors.New("no HBase table is given")
 	}
-	if o.ZookeeperRoot == "" {
-		o.ZookeeperRoot = spec.DefaultZookeeperRoot
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.ZookeeperRoot = cmp.Or(o.ZookeeperRoot, spec.DefaultZookeeperRoot)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}

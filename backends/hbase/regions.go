@@ -54,11 +54,7 @@ func (r *regions) find(ctx context.Context, row []byte) (*place, error) {
 	if p != nil {
 		return p, nil
 	}
-	p, err := share(ctx, r.servers, &r.lookups, string(row), func() (*place, error) { return r.lookup(row) })
-	if err != nil && errors.Is(err, ctx.Err()) {
-		return nil, fmt.Errorf("querying hbase:meta for the region: %w", err)
-	}
-	return p, err
+	return share(ctx, r.servers, &r.lookups, string(row), "querying hbase:meta for the region", func() (*place, error) { return r.lookup(row) })
 }
 
 // cached returns the known place of a row, or nil. mu is held.

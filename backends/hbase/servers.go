@@ -1,6 +1,7 @@
 package hbase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,11 +80,7 @@ func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
 		return srv, nil
 	}
 	key := to.addr + " " + string(to.service)
-	srv, err := share(ctx, s, &s.dialing, key, func() (*server, error) { return s.connect(to) })
-	if err != nil && errors.Is(err, ctx.Err()) {
-		return nil, fmt.Errorf("connecting to server %s: %w", to.addr, err)
-	}
-	return srv, err
+	return share(ctx, s, &s.dialing, key, "connecting to server "+to.addr, func() (*server, error) { return s.connect(to) })
 }
 
 // connect makes a connection and adds it to open.
@@ -109,10 +106,7 @@ func (s *servers) connect(to endpoint) (*server, error) {
 		},
 	})
 	if err := srv.client.Dial(ctx); err != nil {
-		if why == nil {
-			why = err
-		}
-		return nil, &fault{kind: lost, server: to.addr, what: firstLine(why)}
+		return nil, &fault{kind: lost, server: to.addr, what: firstLine(cmp.Or(why, err))}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +229,8 @@ func (m *masterCall) ResultChan() chan hrpc.RPCResult { return m.results }
 
 // share returns the result of work for a key, which an earlier caller may have started. The work
 // does not depend on a caller: it continues when the callers stop waiting. Close waits for it.
-func share[V any](ctx context.Context, s *servers, g *singleflight.Group, key string, work func() (V, error)) (V, error) {
+// The error of a caller whose ctx ends begins with waiting.
+func share[V any](ctx context.Context, s *servers, g *singleflight.Group, key, waiting string, work func() (V, error)) (V, error) {
 	done := g.DoChan(key, func() (any, error) {
 		if !s.calls.TryRLock() {
 			return nil, errClosed
@@ -249,6 +244,6 @@ func share[V any](ctx context.Context, s *servers, g *singleflight.Group, key st
 		return value, r.Err
 	case <-ctx.Done():
 		var none V
-		return none, ledger.Ended(ctx)
+		return none, fmt.Errorf("%s: %w", waiting, ledger.Ended(ctx))
 	}
 }

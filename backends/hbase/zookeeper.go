@@ -28,11 +28,7 @@ type zookeeper struct {
 
 // find returns the address of a server.
 func (z *zookeeper) find(ctx context.Context, what zk.ResourceName) (string, error) {
-	addr, err := share(ctx, z.servers, &z.lookups, string(what), func() (string, error) { return z.query(what) })
-	if err != nil && errors.Is(err, ctx.Err()) {
-		return "", fmt.Errorf("waiting for ZooKeeper: %w", err)
-	}
-	return addr, err
+	return share(ctx, z.servers, &z.lookups, string(what), "waiting for ZooKeeper", func() (string, error) { return z.query(what) })
 }
 
 // query queries all hosts and returns the first answer. The library accepts the whole quorum, but

@@ -201,8 +201,7 @@ func entryOf(a answer) (lists.Entry, error) {
 
 // grabsOf reads the fields of an entry; it returns false for another form.
 func grabsOf(a answer) (grabs []ledger.Grab, fill uint64, ok bool) {
-	names := [4]string{}
-	values := [4]string{}
+	var names, values [4]string
 	for i := range names {
 		names[i], values[i] = a.text(), a.text()
 	}

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -119,10 +120,7 @@ func (o Hold) guard(ctx context.Context, lease *quorum.Lease, cmd *exec.Cmd, tak
 func send(cmd *exec.Cmd, s os.Signal) { _ = cmd.Process.Signal(s) }
 
 func (o Hold) lost(lease *quorum.Lease, when string) error {
-	why := context.Cause(lease.Context())
-	if why == nil {
-		why = errors.New("this process was suspended for too long")
-	}
+	why := cmp.Or(context.Cause(lease.Context()), errors.New("this process was suspended for too long"))
 	if failure, is := errors.AsType[*quorum.Failure](why); is {
 		why = errors.New(failure.Reason())
 	}

@@ -72,11 +72,7 @@ func mdCode(text string) string {
 
 // mdFence returns a fence for a block of code with the given lines.
 func mdFence(lines []string) string {
-	longest := 2
-	for _, line := range lines {
-		longest = max(longest, longestRun(line))
-	}
-	return strings.Repeat("`", longest+1)
+	return strings.Repeat("`", max(2, longestRun(strings.Join(lines, "\n")))+1)
 }
 
 // longestRun returns the length of the longest run of backquotes.

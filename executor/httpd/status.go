@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -86,11 +85,7 @@ var openAPI = sync.OnceValue(func() []byte {
 	if err := yaml.Unmarshal([]byte(api.OpenAPI), &document); err != nil {
 		panic(err)
 	}
-	body, err := json.Marshal(document)
-	if err != nil {
-		panic(err)
-	}
-	return body
+	return wire.MustMarshal(document)
 })
 
 // getOpenAPI handles GET /openapi.json. It needs no token: the document concerns no sale.

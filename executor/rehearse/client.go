@@ -40,9 +40,8 @@ func replyOf(ctx context.Context, what string, a *api.Answer, err error) (reply,
 // newTransport returns a transport with a connection for each worker. It uses no proxy and connects
 // to this machine only.
 func newTransport(c Config) *http.Transport {
-	dialer := &net.Dialer{Control: onlyLoopback}
 	return &http.Transport{
-		DialContext:         dialer.DialContext,
+		DialContext:         (&net.Dialer{Control: onlyLoopback}).DialContext,
 		MaxIdleConnsPerHost: c.Concurrency,
 		MaxConnsPerHost:     c.Concurrency,
 		DisableCompression:  true,

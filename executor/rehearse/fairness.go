@@ -78,8 +78,7 @@ func fairness(c Config, records []record) (f Fairness) {
 	}
 	f.SoldOut = inversions(given, refused[api.SoldOut])
 	if c.Payment == nil {
-		noneNow := inversions(given, refused[api.NoneNow])
-		f.NoneNow = &noneNow
+		f.NoneNow = new(inversions(given, refused[api.NoneNow]))
 	}
 	return f
 }

@@ -71,10 +71,8 @@ func buyer(c Config, random *rand.Rand, number int) []visit {
 		return []visit{{one, more}}
 	case is(beyondLimit) && c.PerUserLimit < api.MaxQuantity:
 		one.quantity = c.PerUserLimit + 1
-		return []visit{{one}}
-	default:
-		return []visit{{one}}
 	}
+	return []visit{{one}}
 }
 
 // Name returns the made-up name of a buyer, by its number from 0. Keys begin with it even if the

@@ -147,8 +147,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		r.Payment = paid(d.Config, found)
 	}
 	if d.Draw == nil {
-		f := fairness(d.Config, records)
-		r.Fairness = &f
+		r.Fairness = new(fairness(d.Config, records))
 	} else {
 		r.Draw = d.drawn.report(records, took)
 	}

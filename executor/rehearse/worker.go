@@ -144,8 +144,7 @@ func (w *worker) send(ctx context.Context, k click) (record, error) {
 	r.reply, err = replyOf(ctx, k.key, &a, err)
 	switch {
 	case r.Outcome == api.NotEligible:
-		problem := a.Problem()
-		r.rule = problem.Rule
+		r.rule = a.Problem().Rule
 	case ended(r.Outcome) || r.Outcome == api.NotDrawn: // of an accepted claim
 		if problem := a.Problem(); len(problem.Claims) == 1 {
 			r.Claim, r.Outcome = problem.Claims[0], a.Outcome

@@ -18,9 +18,6 @@ import (
 	"salectl/rules"
 )
 
-// DefaultExport returns the default file name of an export.
-func DefaultExport(sale, uid string) string { return fmt.Sprintf("%s-%s.ndjson", sale, uid) }
-
 // checkExportPath refuses, before anything is closed, a path that cannot be written or has a
 // file that cannot be this sale's export. While shards are unsealed that is any file; later,
 // any file that is no export of this run. Whether an export is the same is known only once it

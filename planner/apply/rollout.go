@@ -69,8 +69,7 @@ func (x *execution) bringShard(i int) {
 		case e == ledger.Again:
 			e = x.createAgain(i)
 		case state.Generation >= x.goal:
-			head := state.Head()
-			x.shards[i].head = &head
+			x.shards[i].head = new(state.Head())
 			if x.plan.Kind != planner.KindDestroy && x.shards[i].rebuild == nil {
 				x.shards[i].forget()
 			}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -39,7 +40,7 @@ func Run(ctx context.Context, cfg Config, plan *planner.Plan) (*Result, error) {
 }
 
 // Destroy carries out a plan of MakeDestroy. It exports the ledger to exportPath, or to
-// DefaultExport if that is ""; an existing file must be the same export. Nothing is deleted
+// SALE-UID.ndjson if that is ""; an existing file must be the same export. Nothing is deleted
 // before the export was read back from disk and the sale's log has its digest.
 //
 // An empty plan for a destroyed sale is carried out too, and changes no log: a lock node that
@@ -48,9 +49,7 @@ func Destroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPath str
 	if plan.Kind != planner.KindDestroy {
 		return nil, fmt.Errorf("%w: it is not a plan of destroy", planner.ErrBadPlan)
 	}
-	if exportPath == "" {
-		exportPath = DefaultExport(plan.Sale, plan.UID)
-	}
+	exportPath = cmp.Or(exportPath, fmt.Sprintf("%s-%s.ndjson", plan.Sale, plan.UID))
 	return destroy(ctx, cfg, plan, exportPath, false)
 }
 

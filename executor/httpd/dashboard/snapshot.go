@@ -113,8 +113,7 @@ func millis(seconds float64, ok bool) *float64 {
 	if !ok {
 		return nil
 	}
-	ms := math.Round(seconds*1e6) / 1e3
-	return &ms
+	return new(math.Round(seconds*1e6) / 1e3)
 }
 
 // encode returns a server-sent event. JSON on one line needs a single data field.

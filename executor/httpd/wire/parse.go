@@ -314,10 +314,8 @@ var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][8
 // unescape resolves the escape sequences of a JSON string. It refuses half a
 // surrogate pair, which is no character.
 func unescape(raw []byte) ([]byte, bool) {
-	for _, found := range escapes.FindAllSubmatchIndex(raw, -1) {
-		if found[2] >= 0 {
-			return nil, false
-		}
+	if slices.ContainsFunc(escapes.FindAllSubmatchIndex(raw, -1), func(found []int) bool { return found[2] >= 0 }) {
+		return nil, false
 	}
 	var text string
 	err := json.Unmarshal(slices.Concat([]byte(`"`), raw, []byte(`"`)), &text)
