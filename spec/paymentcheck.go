@@ -71,16 +71,13 @@ func escapeSegment(text string) string {
 
 // url decodes the URL of a check. A text that may contain a password is masked.
 func (d *decoder) url(v value, o *option) (any, bool) {
-	text, ok := d.text(v, o.example)
-	if !ok {
-		return nil, false
-	}
-	if f := checkCheckURL(text); f != nil {
-		d.hideLogin(v.node)
-		d.fault(v, f)
-		return nil, false
-	}
-	return text, true
+	return checked(d, v, o.example, func(text string) *fault {
+		f := checkCheckURL(text)
+		if f != nil {
+			d.hideLogin(v.node)
+		}
+		return f
+	})
 }
 
 // checkCheckURL returns the fault of a check's URL, nil if it is valid.
