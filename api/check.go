@@ -69,8 +69,7 @@ func CheckKey(key string) error {
 		return fmt.Errorf("%s: empty; leave the header out or set a key", KeyHeader)
 	case len(key) > MaxKey:
 		return fmt.Errorf("%s: %d bytes are too many, at most %d", KeyHeader, len(key), MaxKey)
-	}
-	if !visible(key) {
+	case !visible(key):
 		return fmt.Errorf("%s: only visible ASCII characters are allowed", KeyHeader)
 	}
 	return nil

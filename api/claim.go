@@ -202,8 +202,7 @@ func (a *submission) report(again bool) bool {
 	}
 	attempt := Attempt{Number: a.attempts, Server: a.Client.server(a.server).base, Err: a.err, Again: again}
 	if a.err == nil {
-		answer := *a.answer // the callee may keep it
-		attempt.Answer = &answer
+		attempt.Answer = new(*a.answer) // the callee may keep it
 	}
 	return a.cfg.Attempted(attempt)
 }

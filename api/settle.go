@@ -22,21 +22,11 @@ const (
 	Refund  How = "refund"  // after it was sold
 )
 
+var settlements = map[How]Outcome{Confirm: Sold, Extend: Held, Cancel: Cancelled, Refund: Refunded}
+
 // Done returns the outcome of a claim settled this way, now or before. It is "" for an unknown
 // way.
-func (h How) Done() Outcome {
-	switch h {
-	case Confirm:
-		return Sold
-	case Extend:
-		return Held
-	case Cancel:
-		return Cancelled
-	case Refund:
-		return Refunded
-	}
-	return ""
-}
+func (h How) Done() Outcome { return settlements[h] }
 
 // Check returns an error if the settlement is invalid.
 func (s Settlement) Check(how How) error {

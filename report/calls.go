@@ -111,13 +111,10 @@ var latencyCurves = []struct {
 
 // latency returns the latency of answers over time.
 func (p *Page) latency() (s section, ok bool) {
-	if p.Rehearsal == nil {
+	if p.Rehearsal == nil || len(p.Rehearsal.Attempts) == 0 {
 		return s, false
 	}
 	attempts := p.Rehearsal.Attempts
-	if len(attempts) == 0 {
-		return s, false
-	}
 	times := timesOf(attempts, func(a rehearse.Attempt) time.Duration { return a.Ended })
 	s = section{ID: "latency", Title: "Latency over time"}
 	l := p.Rehearsal.Timing.LatencyMs

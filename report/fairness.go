@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,11 +59,9 @@ func arrivals(calls []rehearse.Call) figure {
 		// Kinds are ordered by their value to a buyer.
 		buyers[c.User] = arrival{min(b.sent, c.Sent), min(b.kind, kind)}
 	}
-	all := make([]arrival, 0, len(buyers))
-	for _, b := range buyers {
-		all = append(all, b)
-	}
-	slices.SortFunc(all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind)) })
+	all := slices.SortedFunc(maps.Values(buyers), func(a, b arrival) int {
+		return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind))
+	})
 	got := slices.Clone(kinds)
 	got[0].name = "got units"
 	return byTenth("Buyers by arrival", "buyers", fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best answer of each.",

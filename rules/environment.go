@@ -109,15 +109,13 @@ func (sizes) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 func sizeOf(t *types.Type) *cost.SizeEstimate {
 	switch t.Kind() {
 	case types.StringKind, types.BytesKind:
-		size := cost.RangedSizeEstimate(0, MaxText)
-		return &size
+		return new(cost.RangedSizeEstimate(0, MaxText))
 	case types.ListKind:
 		size := cost.RangedSizeEstimate(0, MaxList)
 		size.Elem = sizeOf(t.Parameters()[0])
 		return &size
 	}
-	size := cost.FixedSizeEstimate(1)
-	return &size
+	return new(cost.FixedSizeEstimate(1))
 }
 
 // EstimateCallCost implements cost.Estimator. CEL estimates its own functions; only the size of
@@ -127,6 +125,5 @@ func (sizes) EstimateCallCost(function, overload string, _ *cost.AstNode, _ []co
 		return nil
 	}
 	// The longest result is a timestamp or a double with all its digits.
-	size := cost.RangedSizeEstimate(0, 40)
-	return cost.NewCallEstimate(cost.FixedCostEstimate(1), &size)
+	return cost.NewCallEstimate(cost.FixedCostEstimate(1), new(cost.RangedSizeEstimate(0, 40)))
 }

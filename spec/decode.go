@@ -45,9 +45,12 @@ func (d *decoder) refuse(at *yaml.Node, remedy, format string, args ...any) {
 	d.problems = append(d.problems, d.src.problem(at.Line, at.Column, fmt.Sprintf(format, args...), remedy))
 }
 
-// fault reports a problem of a value.
-func (d *decoder) fault(v value, f *fault) {
-	d.refuse(v.at, f.remedy, "%s %s", v.path, f.message)
+// valid reports whether a value has no fault. A fault becomes a problem.
+func (d *decoder) valid(v value, f *fault) bool {
+	if f != nil {
+		d.refuse(v.at, f.remedy, "%s %s", v.path, f.message)
+	}
+	return f == nil
 }
 
 // hide masks a scalar in the lines of problems.
@@ -68,12 +71,7 @@ func (d *decoder) finish() []*Problem {
 			p.Source = line
 		}
 	}
-	slices.SortStableFunc(d.problems, func(a, b *Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
-	})
+	slices.SortStableFunc(d.problems, byPlace)
 	return d.problems
 }
 
@@ -104,7 +102,7 @@ func (d *decoder) masked() map[int]string {
 // is false if v is no mapping.
 func (d *decoder) object(v value, b *block) (object, bool) {
 	o := object{at: v.at, path: v.path, keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{}}
-	known := b.keys()
+	known := keysOf(b.options)
 	if v.node.Kind != yaml.MappingNode {
 		remedy := "Write its keys below it: " + strings.Join(known, ", ") + "."
 		if !slices.ContainsFunc(b.options, func(o *option) bool { return o.required }) && len(known) == 1 {
@@ -155,12 +153,15 @@ func called(path string) string {
 }
 
 // and joins words as a sentence does.
-func and(words []string) string {
+func and(words []string) string { return listed(words, " and ") }
+
+// listed joins words by commas, and the last one by another text.
+func listed(words []string, before string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}
 	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
+	return strings.Join(words[:last], ", ") + before + words[last]
 }
 
 // value returns the value of a key; false if it is absent or reported before.
@@ -245,14 +246,10 @@ func (d *decoder) number(v value, least, most int64) (int64, bool) {
 		if plainNumber.MatchString(v.node.Value) {
 			f = &fault{"is in quotes, which makes it text", fmt.Sprintf("Write it without the quotes: %s: %s.", v.key, v.node.Value)}
 		}
-		d.fault(v, f)
-		return 0, false
+		return 0, d.valid(v, f)
 	}
 	n, f := readNumber(v.node.Value, least, most)
-	if f != nil {
-		d.fault(v, f)
-	}
-	return n, f == nil
+	return n, d.valid(v, f)
 }
 
 // text decodes a string. Without quotes it must be a string in every version of YAML.

@@ -118,7 +118,7 @@ func TestReadTime(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	words := root().option("spec").inner.keys()
+	words := keysOf(root().option("spec").inner.options)
 	for name, want := range map[string]string{
 		"stok": "stock", "STOCK": "stock", "lockcount": "lockCount", "lockCounts": "lockCount", "openAt": "opensAt", "reddis": "redis",
 		"hbas": "hbase", "perUser": "perUserLimit", "lok": "lock", "embeded": "embedded",

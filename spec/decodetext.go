@@ -12,14 +12,7 @@ import (
 // checked decodes a string for which check returns nil.
 func checked(d *decoder, v value, example string, check func(string) *fault) (string, bool) {
 	text, ok := d.text(v, example)
-	if !ok {
-		return "", false
-	}
-	if f := check(text); f != nil {
-		d.fault(v, f)
-		return "", false
-	}
-	return text, true
+	return text, ok && d.valid(v, check(text))
 }
 
 // choice decodes one of words; "" if there is a problem.
@@ -41,9 +34,7 @@ func (d *decoder) term(v value, example string, least, most time.Duration) time.
 		return 0
 	}
 	term, f := readTerm(v.node.Value, example, least, most)
-	if f != nil {
-		d.fault(v, f)
-	}
+	d.valid(v, f)
 	return term
 }
 
@@ -54,9 +45,7 @@ func (d *decoder) time(v value, example string) time.Time {
 		return time.Time{}
 	}
 	t, f := readTime(v.node.Value)
-	if f != nil {
-		d.fault(v, f)
-	}
+	d.valid(v, f)
 	return t
 }
 
@@ -79,10 +68,8 @@ func (d *decoder) env(v value, _ *option) (any, bool) {
 	}
 	if f != nil {
 		d.hide(v.node)
-		d.fault(v, f)
-		return nil, false
 	}
-	return v.node.Value, true
+	return v.node.Value, d.valid(v, f)
 }
 
 // prose decodes a text of any length, and records its place. Trailing blanks are removed, such

@@ -81,8 +81,7 @@ func (d *decoder) round(v value, _ *option) (any, bool) {
 		n, ok := d.number(v, 0, math.MaxInt64)
 		return fmt.Sprint(n), ok
 	}
-	text, ok := checked(d, v, "12345678", checkBeacon)
-	return text, ok
+	return checked(d, v, "12345678", checkBeacon)
 }
 
 func checkBeacon(text string) *fault {

@@ -39,7 +39,11 @@ func (d *decoder) ofEngine(o object, s *Sale) {
 	switch s.Engine {
 	case EngineLedger:
 		s.Backlog = 0
-		d.onlyRedis(o)
+		for _, key := range redisKeys {
+			if at := o.keys[key]; at != nil {
+				d.refuse(at, fmt.Sprintf("Add engine: redis, or remove %s.", key), "%s needs engine: redis", join(o.path, key))
+			}
+		}
 	case EngineRedis:
 		d.notRedis(o, s)
 	}
@@ -47,14 +51,6 @@ func (d *decoder) ofEngine(o object, s *Sale) {
 
 // redisKeys are the keys that require the Redis engine.
 var redisKeys = []string{"ack", "backlog"}
-
-func (d *decoder) onlyRedis(o object) {
-	for _, key := range redisKeys {
-		if at := o.keys[key]; at != nil {
-			d.refuse(at, fmt.Sprintf("Add engine: redis, or remove %s.", key), "%s needs engine: redis", join(o.path, key))
-		}
-	}
-}
 
 // notRedis reports options that the Redis engine does not support.
 func (d *decoder) notRedis(o object, s *Sale) {

@@ -35,7 +35,7 @@ func init() {
 		"text":   {pattern(notBlank), (*decoder).prose, nil},
 		"line":   {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line, nil},
 		"cel":    {pattern(""), (*decoder).expression, nil},
-		"folder": {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing), nil},
+		"folder": {func(s *jsonschema.Schema) { s.MinLength = new(uint64(1)) }, path("folder", checkNothing), nil},
 		"codes":  {pattern(notBlank), path("file", checkNothing), nil},
 		"users": {pattern(usersFileForm), path("file", matches(usersFileForm, "does not show the format of the file",
 			"Name it .csv for CSV with a header, or .ndjson for one JSON object a line.")), nil},
@@ -61,8 +61,7 @@ const notBlank = `[^ \t\r\n]`
 // text is the form of text for which check returns nil.
 func text(of string, check func(string) *fault) form {
 	return form{pattern(of), func(d *decoder, v value, o *option) (any, bool) {
-		text, ok := checked(d, v, o.example, check)
-		return text, ok
+		return checked(d, v, o.example, check)
 	}, check}
 }
 

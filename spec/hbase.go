@@ -25,10 +25,7 @@ func (d *decoder) table(v value, o *option) (any, bool) {
 		return nil, false
 	}
 	table, f := readTable(text)
-	if f != nil {
-		d.fault(v, f)
-	}
-	return table, f == nil
+	return table, d.valid(v, f)
 }
 
 func (h *HBase) home() Home {

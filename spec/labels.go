@@ -43,8 +43,7 @@ var checkLabelValue = matches(labelValueForm, "is no value of a label",
 // labelSchema returns the schema of a mapping of label keys to text of a form.
 func labelSchema(values string) func(*jsonschema.Schema) {
 	return func(s *jsonschema.Schema) {
-		longest := uint64(MaxLabelPrefix + len("/") + MaxLabelName)
-		s.PropertyNames = &jsonschema.Schema{Pattern: labelKeyForm, MaxLength: &longest}
+		s.PropertyNames = &jsonschema.Schema{Pattern: labelKeyForm, MaxLength: new(uint64(MaxLabelPrefix + len("/") + MaxLabelName))}
 		s.AdditionalProperties.Pattern = values
 	}
 }
@@ -79,11 +78,7 @@ func (d *decoder) labelled(v value, example string, check func(string) *fault) m
 		if !ok {
 			text, ok = d.text(e.value, fmt.Sprintf("%q", "tickets"))
 		}
-		if !ok {
-			continue
-		}
-		if f := check(text); f != nil {
-			d.fault(e.value, f)
+		if !ok || !d.valid(e.value, check(text)) {
 			continue
 		}
 		if all == nil {

@@ -138,9 +138,9 @@ func (b *block) option(key string) *option {
 	return nil
 }
 
-// keys returns the keys of the block, in order.
-func (b *block) keys() (all []string) {
-	for _, o := range b.options {
+// keysOf returns the keys of options, in order.
+func keysOf(options []*option) (all []string) {
+	for _, o := range options {
 		all = append(all, o.key)
 	}
 	return all

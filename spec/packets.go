@@ -23,24 +23,16 @@ type Packets struct {
 // and twice the mean of what is left, uniformly; the last gets the rest. Finally the packets
 // are shuffled, since later ones vary more and no unit may be better than another.
 func (r RedPacket) Deal(packets int64, seed [32]byte) *Packets {
-	p := &Packets{r, make([]int64, packets)}
-	if r.Split == SplitRandom {
-		source := rand.NewChaCha8(seed)
-		scatter(p.amounts, r.Total-r.Min*packets, source)
-		for i := range p.amounts {
-			p.amounts[i] += r.Min
-		}
-		shuffle(p.amounts, source)
-		return p
+	if r.Split != SplitRandom {
+		return &Packets{r, Shares(r.Total, int(packets))}
 	}
-	each, rest := r.Total/packets, r.Total%packets
-	for i := range p.amounts {
-		p.amounts[i] = each
-		if int64(i) < rest {
-			p.amounts[i]++
-		}
+	amounts, source := make([]int64, packets), rand.NewChaCha8(seed)
+	scatter(amounts, r.Total-r.Min*packets, source)
+	for i := range amounts {
+		amounts[i] += r.Min
 	}
-	return p
+	shuffle(amounts, source)
+	return &Packets{r, amounts}
 }
 
 // Amount returns the amount of a unit in minor units; 0 for an unknown unit.

@@ -96,16 +96,14 @@ func printable(r rune) rune {
 
 // Problems returns all problems in err, in order; none if err is nil or of another kind.
 func Problems(err error) []*Problem {
-	var all *multierror.Error
-	if errors.As(err, &all) {
+	if all, ok := errors.AsType[*multierror.Error](err); ok {
 		var problems []*Problem
 		for _, e := range all.Errors {
 			problems = append(problems, Problems(e)...)
 		}
 		return problems
 	}
-	var one *Problem
-	if errors.As(err, &one) {
+	if one, ok := errors.AsType[*Problem](err); ok {
 		return []*Problem{one}
 	}
 	return nil
@@ -123,9 +121,14 @@ func Join(problems []error, last ...error) error {
 		if !ok || !both || p.File != q.File {
 			return 0
 		}
-		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+		return byPlace(p, q)
 	})
 	return &multierror.Error{Errors: append(problems, last...), ErrorFormat: ErrorFormat}
+}
+
+// byPlace compares the places of two problems of one file.
+func byPlace(p, q *Problem) int {
+	return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 }
 
 // ErrorFormat is the multierror format of Load's errors: the problems in sequence, then their
@@ -133,8 +136,7 @@ func Join(problems []error, last ...error) error {
 func ErrorFormat(errs []error) string {
 	var b strings.Builder
 	for _, err := range errs {
-		var p *Problem
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*Problem](err); ok {
 			b.WriteString(p.Text())
 		} else {
 			fmt.Fprintln(&b, err)

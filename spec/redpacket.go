@@ -125,10 +125,7 @@ func (d *decoder) redPacket(r *RedPacket, stock int64) {
 	r.Min = 1
 	if v, ok := d.value(o, "currency"); ok {
 		if text, ok := d.text(v, "CNY"); ok {
-			scale, f := readCurrency(text)
-			if f != nil {
-				d.fault(v, f)
-			} else {
+			if scale, f := readCurrency(text); d.valid(v, f) {
 				r.Currency, r.Scale = text, scale
 			}
 		}
@@ -159,8 +156,7 @@ func (d *decoder) amount(o object, key string, r *RedPacket) int64 {
 		// Many readers convert it to a binary fraction, and 0.10 has no exact one.
 		f = &fault{"is a number to YAML, which may round it", fmt.Sprintf("Quote it: %s: %q.", key, text)}
 	}
-	if f != nil {
-		d.fault(v, f)
+	if !d.valid(v, f) {
 		return 0
 	}
 	return minor

@@ -35,14 +35,7 @@ func (b *block) group(o *option, oneOf, anyOf string) {
 }
 
 // neither lists the keys of the group, of which none is there.
-func (g *group) neither() string {
-	var keys []string
-	for _, o := range g.options {
-		keys = append(keys, o.key)
-	}
-	last := len(keys) - 1
-	return "neither " + strings.Join(keys[:last], ", ") + " nor " + keys[last]
-}
+func (g *group) neither() string { return "neither " + listed(keysOf(g.options), " nor ") }
 
 // adding returns the remedy that adds one of the options, without a full stop.
 func adding(options []*option) string {

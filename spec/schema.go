@@ -63,10 +63,10 @@ func (o *option) schema() *jsonschema.Schema {
 		s.Type, s.Minimum, s.Maximum = "integer", json.Number(fmt.Sprint(o.least)), json.Number(fmt.Sprint(o.most))
 	}
 	if s.Type == "array" {
-		s.MinItems, s.MaxItems = pointer(o.least), pointer(o.most)
+		s.MinItems, s.MaxItems = new(uint64(o.least)), new(uint64(o.most))
 	}
 	if o.form == "line" {
-		s.MaxLength = pointer(o.most)
+		s.MaxLength = new(uint64(o.most))
 	}
 	if o.form != "" {
 		forms[o.form].schema(s)
@@ -94,11 +94,6 @@ func (o *option) schema() *jsonschema.Schema {
 	return s
 }
 
-func pointer(n int64) *uint64 {
-	u := uint64(n)
-	return &u
-}
-
 func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
 	p, ok := s.Properties.Get(name)
 	if !ok {
@@ -109,7 +104,7 @@ func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
 
 // identifier requires a name that CEL accepts.
 func identifier(s *jsonschema.Schema) {
-	s.Pattern, s.MaxLength = identifierForm, pointer(MaxIdentifier)
+	s.Pattern, s.MaxLength = identifierForm, new(uint64(MaxIdentifier))
 	if s.Not == nil {
 		s.Not = new(jsonschema.Schema)
 	}

@@ -88,8 +88,7 @@ func (d *decoder) addresses(v value, o *option) (any, bool) {
 			continue
 		}
 		address, f := readAddress(item.node.Value)
-		if f != nil {
-			d.fault(item, f)
+		if !d.valid(item, f) {
 			continue
 		}
 		if twin, twice := first[address]; twice {

@@ -43,8 +43,7 @@ const (
 )
 
 func rangeSchema(s *jsonschema.Schema) {
-	longest := uint64(MaxRangeText)
-	s.Items.MaxLength = &longest
+	s.Items.MaxLength = new(uint64(MaxRangeText))
 }
 
 // constrain requires of a file of units a key, or that they are public. Units with a key cannot be

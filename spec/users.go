@@ -95,10 +95,9 @@ const (
 )
 
 func attributeSchema(s *jsonschema.Schema) {
-	most := uint64(MaxAttributes)
 	s.PropertyNames = &jsonschema.Schema{Not: &jsonschema.Schema{Enum: []any{"id", "known"}}}
 	identifier(s.PropertyNames)
-	s.MaxProperties = &most
+	s.MaxProperties = new(uint64(MaxAttributes))
 	for _, name := range AttributeTypes {
 		s.AdditionalProperties.Enum = append(s.AdditionalProperties.Enum, name)
 	}

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,17 +36,15 @@ type tool struct {
 }
 
 var (
-	redisServer = tool{"redis-server", []string{"redis-server"}, "redis",
-		func() (string, error) { return exec.LookPath("redis-server") }}
-	maven = tool{"mvn", []string{"maven"}, "maven",
-		func() (string, error) { return exec.LookPath("mvn") }}
-	chromium = tool{"Chromium", []string{"chromium", "chromium-browser"}, "--cask chromium", findChromium}
-	python   = tool{"Python 3", []string{"python3"}, "python", func() (string, error) { return exec.LookPath("python3") }}
-	npx      = tool{"npx", []string{"npm"}, "node", func() (string, error) { return exec.LookPath("npx") }}
-	wrk      = tool{"wrk", []string{"wrk"}, "wrk", func() (string, error) { return exec.LookPath("wrk") }}
+	redisServer = onPath("redis-server", "redis-server", "redis")
+	maven       = onPath("mvn", "maven", "maven")
+	chromium    = tool{"Chromium", []string{"chromium", "chromium-browser"}, "--cask chromium", findChromium}
+	python      = tool{"Python 3", []string{"python3"}, "python", func() (string, error) { return exec.LookPath("python3") }}
+	npx         = onPath("npx", "npm", "node")
+	wrk         = onPath("wrk", "wrk", "wrk")
 	// Prometheus and what checks its files come in one package.
-	prometheus = tool{"prometheus", []string{"prometheus"}, "prometheus", func() (string, error) { return exec.LookPath("prometheus") }}
-	promtool   = tool{"promtool", []string{"prometheus"}, "prometheus", func() (string, error) { return exec.LookPath("promtool") }}
+	prometheus = onPath("prometheus", "prometheus", "prometheus")
+	promtool   = onPath("promtool", "prometheus", "prometheus")
 	postgres   = tool{"PostgreSQL", []string{"postgresql"}, "postgresql",
 		func() (string, error) { return findPostgres(postgresFolders) }}
 	java = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
@@ -55,15 +54,15 @@ var (
 var jdk = tool{"a Java compiler", []string{"openjdk-17-jdk-headless", "openjdk-21-jdk-headless"}, "openjdk@17", findJDK}
 
 // sqlite3 is the shell that docs/gitops.md puts a log back with.
-var sqlite3 = tool{"sqlite3", []string{"sqlite3"}, "sqlite", func() (string, error) { return exec.LookPath("sqlite3") }}
+var sqlite3 = onPath("sqlite3", "sqlite3", "sqlite")
 
-// onPath is a tool whose program, package and formula have one name.
-func onPath(name string) tool {
-	return tool{name, []string{name}, name, func() (string, error) { return exec.LookPath(name) }}
+// onPath is a tool with the name of its program, which is on PATH, from one package and one formula.
+func onPath(program, debian, brew string) tool {
+	return tool{program, []string{debian}, brew, func() (string, error) { return exec.LookPath(program) }}
 }
 
 // What scripts of pipelines call.
-var git, curl, jq, unzip = onPath("git"), onPath("curl"), onPath("jq"), onPath("unzip")
+var git, curl, jq, unzip = onPath("git", "git", "git"), onPath("curl", "curl", "curl"), onPath("jq", "jq", "jq"), onPath("unzip", "unzip", "unzip")
 
 // PipelinePrograms reports whether the programs are there that scripts of pipelines call: nil, or an
 // ErrMissing with the remedy.
@@ -126,9 +125,7 @@ func findChromium() (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		if why == nil {
-			why = err
-		}
+		why = cmp.Or(why, err)
 	}
 	return "", why
 }

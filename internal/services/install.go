@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 )
 
 // Install sees to it that all servers can be started: it installs the programs
@@ -108,8 +109,7 @@ func (a *aptGet) install(ctx context.Context, packages []string) error {
 
 // run runs apt-get, and waits while another one is at work.
 func (a *aptGet) run(ctx context.Context, args ...string) error {
-	command := append(append([]string{}, a.command...), "-q", "-o", "DPkg::Lock::Timeout=300")
-	command = append(command, args...)
+	command := slices.Concat(a.command, []string{"-q", "-o", "DPkg::Lock::Timeout=300"}, args)
 	output, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("apt-get %s: %w:\n%s", args[0], err, lastLines(string(output)))

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,11 +93,8 @@ func unprivileged() (*account, error) {
 		}
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("the user %s: %w", u.Username, err)
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, fmt.Errorf("the user %s: %w", u.Username, err)
 	}
 	return &account{uint32(uid), uint32(gid)}, nil
