@@ -223,7 +223,8 @@ func TestWhicheverCallHangs(t *testing.T) {
 	closed := append(applied, "wait")
 	const (
 		in      = hangTimeout + hangSlack
-		store   = `(?s)timed out after 1s.*(the sale's log|log (sale|[0-9a-f]{2}/[0-9a-f]{16})/|the heads of the shards|appending|shards|deleting|prefix)`
+		what    = `(the sale's log|log (sale|[0-9a-f]{2}/[0-9a-f]{16})/|the heads of the shards|appending|shards|deleting|prefix)`
+		store   = `(?s)timed out after 1s.*` + what + `|` + what + `.*timed out after 1s`
 		nodes   = `(?s)timed out after 1s.*(read: the lock nodes|(reading|marking|cleaning|for) the lock nodes)`
 		outage  = `access to the ledger failed: it was not read in 500ms`
 		unheard = `lock node memory-\d: context deadline exceeded`
@@ -248,7 +249,7 @@ func TestWhicheverCallHangs(t *testing.T) {
 		"audit of a user":    {before: applied, command: "audit -f FILE --user u"},
 		"export":             {before: applied, command: "export -f FILE --out DIR/x.ndjson"},
 		"export as CSV":      {before: applied, command: "export -f FILE --csv --out DIR/x.csv"},
-		"list":               {before: applied, command: "list -f FILE", store: `the memory of a test: timed out after 1s|timed out after 1s: sale tickets`},
+		"list":               {before: applied, command: "list -f FILE", store: `the memory of a test: timed out after 1s|timed out after 1s: sale tickets|sale tickets: .*timed out after 1s`},
 		"history":            {before: applied, command: "history -f FILE"},
 		"draw close":         {before: closed, command: "draw close -f FILE", codes: []int{exitTimeout, exitPartly}},
 		"draw reveal":        {before: closed, command: "draw reveal -f FILE --yes", codes: []int{exitTimeout, exitPartly}},

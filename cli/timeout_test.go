@@ -32,7 +32,7 @@ func TestTimeoutsSayWhatWasAwaited(t *testing.T) {
 	for command, want := range map[string][]string{
 		"plan -f " + path:                                                {"sale tickets: timed out after 200ms (read: the sale's log)\n", look, "If they are up, use a longer --timeout.\n"},
 		"pause -f " + path:                                               {"sale tickets: timed out after 200ms (read: the sale's log)\n", look},
-		"audit -f " + path:                                               {"timed out after 200ms: reading log sale/tickets\n", look},
+		"audit -f " + path:                                               {"reading log sale/tickets: timed out after 200ms\n", look},
 		"status --wait-for open -f " + path:                              {"timed out after 200ms: it is unknown whether sale tickets is open: sale tickets: access to the ledger failed: it was not read in 100ms\n", look},
 		"drain --admin http://" + silent:                                 {"timed out after 200ms: no answer from http://" + silent + "\n"},
 		"claims list --user u --sale s --server http://" + silent:        {"timed out after 200ms: no answer from http://" + silent + "\n"},

@@ -58,7 +58,7 @@ func (r *Reader) readSale() {
 			return
 		}
 		if got.Head == nil {
-			r.retryMissing(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
+			r.retryMissing(now, patience, ledger.NoSale{Sale: r.cfg.Sale})
 			return
 		}
 		for _, entry := range got.Entries {
@@ -119,7 +119,7 @@ func (r *Reader) open(now clock.Now) {
 		return
 	case s.fold.UID() == "":
 		s.read = false
-		r.retryMissing(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
+		r.retryMissing(now, patience, ledger.NoSale{Sale: r.cfg.Sale})
 		return
 	case from == nil && s.fold.Destroyed():
 		r.end(now, r.gone())

@@ -313,14 +313,14 @@ type Paced interface {
 	Wait(ctx context.Context, d time.Duration) error
 }
 
-// Wait blocks for d before logs are read again. If ctx ends earlier, it returns the error of ctx.
+// Wait blocks for d before logs are read again. If ctx ends earlier, it returns Ended.
 func Wait(ctx context.Context, logs Logs, d time.Duration) error {
 	if paced, ok := logs.(Paced); ok {
 		return paced.Wait(ctx, d)
 	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return Ended(ctx)
 	case <-time.After(d):
 		return nil
 	}
