@@ -24,8 +24,10 @@ func (r *run) byPriority(generation uint64) bool {
 }
 
 // order judges in which order requests that waited together were given units: by priority where
-// the sale declares that, and else as they came. One that came to the owner before its commit
-// before the last was stored is in the batch of the next one, if it has no answer by then.
+// the sale declares that, and else as they came. One that came to the owner before its third last
+// commit was stored is in the batch of the last, if it has no answer by then. One commit may pass
+// before: the owner, if it doubts its lease for a moment, queues requests without the rules, and
+// decides them again after the commit that finds them so.
 func order(e *evidence, bad fault) {
 	requested := e.arrivals()
 	for _, l := range e.logs {
@@ -75,10 +77,10 @@ func (e *evidence) orderOf(l *log, requested map[request]*arrival, bad fault) {
 	}
 	slices.SortFunc(waiters, func(a, b *arrival) int { return cmp.Compare(a.received.Seq, b.received.Seq) })
 	for _, c := range e.claims {
-		if c.at.log != l || c.again || c.at.n == 0 || len(c.units) == 0 {
+		if c.at.log != l || c.again || c.at.n < 2 || len(c.units) == 0 {
 			continue
 		}
-		collected := l.slots[c.at.n-1].Seq
+		collected := l.slots[c.at.n-2].Seq
 		for _, w := range waiters {
 			if w.received.Seq > collected {
 				break

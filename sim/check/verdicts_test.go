@@ -506,13 +506,13 @@ func (w *world) gives(users ...string) (claims []Claim) {
 	return claims
 }
 
-// inOrder has two users of shard 0 ask for a unit, of levels, and a commit be stored; then both
+// inOrder has two users of shard 0 ask for a unit, of levels, and two commits be stored; then both
 // are given one in some order, together or one after the other, or the second is refused.
 func (w *world) inOrder(first, second int64, together, swap, refused bool) {
 	a, b := w.user(0), w.user(0)
 	levels[a], levels[b] = first, second
 	answers := map[string]func(Answer){a: w.asked(a, "k", 1), b: w.asked(b, "k", 1)}
-	w.append(0, func(d *ledger.Draft) { d.Out(1, 1) })
+	w.move(0, 1, 1)
 	order := []string{a, b}
 	if swap {
 		slices.Reverse(order)
@@ -550,6 +550,13 @@ func TestToleratedOrder(t *testing.T) {
 			w.append(0, func(d *ledger.Draft) { d.Out(1, 1) })
 			first := w.asked(a, "k", 1)
 			second := w.asked(b, "k", 1)
+			second(Answer{Outcome: api.Sold, Claim: w.gives(b)[0]})
+			first(Answer{Outcome: api.Sold, Claim: w.gives(a)[0]})
+		}},
+		"of whom the first was queued without the rules": {longOwned, func(w *world) {
+			a, b := w.user(0), w.user(0)
+			first, second := w.asked(a, "k", 1), w.asked(b, "k", 1)
+			w.append(0, func(d *ledger.Draft) { d.Out(1, 1) })
 			second(Answer{Outcome: api.Sold, Claim: w.gives(b)[0]})
 			first(Answer{Outcome: api.Sold, Claim: w.gives(a)[0]})
 		}},
