@@ -96,8 +96,8 @@ func TestUnfitTables(t *testing.T) {
 				t.Error(err)
 			}
 			err := logs.CheckTable(within(t, wait.Limit))
-			if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v, want it unfit and %q", err, test.want)
+			if unfit, is := errors.AsType[*ledger.UnfitError](err); !is || !strings.Contains(unfit.Faults+". "+unfit.Remedy, test.want) {
+				t.Errorf("%#v, want it unfit and %q", err, test.want)
 			}
 		})
 	}
@@ -114,8 +114,8 @@ func TestDisabledTable(t *testing.T) {
 		t.Errorf("create it again: %v", err)
 	}
 	err := logs.CheckTable(within(t, wait.Limit))
-	if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), "enable '"+name+"'") {
-		t.Errorf("%v, want it unfit", err)
+	if unfit, is := errors.AsType[*ledger.UnfitError](err); !is || !strings.Contains(unfit.Remedy, "enable '"+name+"'") {
+		t.Errorf("%#v, want it unfit", err)
 	}
 	err = callsOf(logs)["Append"](within(t, wait.Limit))
 	if err == nil || errors.Is(err, ledger.ErrTaken) || strings.Contains(err.Error(), "\n") {

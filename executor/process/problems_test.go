@@ -52,7 +52,7 @@ func (w *watching) told(want ...string) {
 	}
 }
 
-var errRefused = errors.New("lock node a:1: nothing answers:\n connection refused")
+var errRefused = &quorum.NodeError{Node: "a:1", Err: errors.New("nothing answers:\n connection refused")}
 
 func TestNodeWatch(t *testing.T) {
 	for name, test := range map[string]func(w *watching, n ownership.Nodes, heard func(error)){
