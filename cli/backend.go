@@ -97,21 +97,15 @@ func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, u
 	})
 }
 
-// withSale is withActual for commands on a sale that was applied, if only in part. Any other is
-// missing.
+// withSale is withActual for commands on a sale that was applied, if only in part. The error of
+// any other is ledger.NoSale.
 func (p *program) withSale(ctx context.Context, sale spec.Sale, use func(apply.Config, *planner.Actual) error) error {
 	return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 		if actual.Sale.UID() == "" {
-			return missing(sale.Name)
+			return ledger.NoSale{Sale: sale.Name}
 		}
 		return use(cfg, actual)
 	})
-}
-
-// missing returns the error of a sale that was never applied. All commands that need one end
-// with it.
-func missing(sale string) error {
-	return ledger.NoSale{Sale: sale}
 }
 
 // planning returns the planner's configuration for this run of the program.

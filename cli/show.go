@@ -155,7 +155,7 @@ func (p *program) inForce(ctx context.Context, sale spec.Sale, places []keptAt) 
 	if sale.File == "" { // apply does not create it
 		return nil, advised{fmt.Sprintf("sale %s does not exist", sale.Name), "", ledger.ErrGone}
 	}
-	return nil, missing(sale.Name)
+	return nil, ledger.NoSale{Sale: sale.Name}
 }
 
 // newDeclaration returns the declaration of a sale's newest generation, with the folder and
