@@ -15,7 +15,6 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
-	"salectl/internal/text"
 )
 
 // NodeStatus is the health of a lock node, as seen by this process. Since is the start of the state, or the
@@ -84,10 +83,11 @@ func (w Nodes) Replied(now clock.Now, node int, v quorum.NodeView) {
 		if n.Up {
 			n.Up, n.Since = false, now.Wall
 		}
-		n.Error, n.VotesFrom = shard.OneLine(v.Err), time.Time{}
-		if e, is := errors.AsType[*quorum.NodeError](v.Err); is { // every display shows the name beside the error
-			n.Error = text.Short(e.Text(), 200)
+		err := v.Err
+		if e, is := errors.AsType[*quorum.NodeError](err); is { // every display shows the name beside the error
+			err = errors.New(e.Text())
 		}
+		n.Error, n.VotesFrom = shard.OneLine(err), time.Time{}
 		n.Failures++
 		n.Errors = maps.Clone(n.Errors)
 		if n.Errors == nil {

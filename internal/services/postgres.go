@@ -1,7 +1,6 @@
 package services
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,8 +92,11 @@ func unprivileged() (*account, error) {
 		}
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	if err := cmp.Or(err, err2); err != nil {
+	if err != nil {
+		return nil, fmt.Errorf("the user %s: %w", u.Username, err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
 		return nil, fmt.Errorf("the user %s: %w", u.Username, err)
 	}
 	return &account{uint32(uid), uint32(gid)}, nil
