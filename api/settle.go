@@ -22,6 +22,7 @@ const (
 	Refund  How = "refund"  // after it was sold
 )
 
+// settlements has the outcome of each way.
 var settlements = map[How]Outcome{Confirm: Sold, Extend: Held, Cancel: Cancelled, Refund: Refunded}
 
 // Done returns the outcome of a claim settled this way, now or before. It is "" for an unknown

@@ -313,7 +313,7 @@ type Paced interface {
 	Wait(ctx context.Context, d time.Duration) error
 }
 
-// Wait blocks for d before logs are read again. If ctx ends earlier, it returns Ended.
+// Wait blocks for d before logs are read again. If ctx ends earlier, it returns the result of Ended.
 func Wait(ctx context.Context, logs Logs, d time.Duration) error {
 	if paced, ok := logs.(Paced); ok {
 		return paced.Wait(ctx, d)

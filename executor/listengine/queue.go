@@ -105,7 +105,7 @@ func (q *queue) ApplyEffects(now clock.Now, e shard.ListEffects) {
 	case q.refusal != nil:
 		q.refuse(*q.refusal)
 	case e.Refusal != nil:
-		q.failed = failure{}      // no call is due any more that could succeed
+		q.failed = failure{}      // no later call could clear it
 		if q.backlog.size() > 0 { // the ledger has all grabs, including those that other processes have drained
 			q.resetCounts()
 		}

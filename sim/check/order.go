@@ -25,9 +25,9 @@ func (r *run) byPriority(generation uint64) bool {
 
 // order judges in which order requests that waited together were given units: by priority where
 // the sale declares that, and else as they came. One that came to the owner before its third last
-// commit was stored is in the batch of the last, if it has no answer by then. One commit may pass
-// before: the owner, if it doubts its lease for a moment, queues requests without the rules, and
-// decides them again after the commit that finds them so.
+// commit was stored is in the batch of the last, if it has no answer by then. The commit between
+// may pass it over: a process that doubts its lease queues a request without a ruling, the next
+// commit refuses it for other rules, and the process admits it again.
 func order(e *evidence, bad fault) {
 	requested := e.arrivals()
 	for _, l := range e.logs {

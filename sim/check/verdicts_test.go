@@ -553,7 +553,7 @@ func TestToleratedOrder(t *testing.T) {
 			second(Answer{Outcome: api.Sold, Claim: w.gives(b)[0]})
 			first(Answer{Outcome: api.Sold, Claim: w.gives(a)[0]})
 		}},
-		"of whom the first was queued without the rules": {longOwned, func(w *world) {
+		"of whom the first was queued without a ruling": {longOwned, func(w *world) {
 			a, b := w.user(0), w.user(0)
 			first, second := w.asked(a, "k", 1), w.asked(b, "k", 1)
 			w.append(0, func(d *ledger.Draft) { d.Out(1, 1) })
