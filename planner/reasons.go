@@ -93,7 +93,7 @@ func deleteReason(sale *ledger.Sale, live string) (ActionReason, string) {
 type DriftError struct {
 	Address string // address of the resource, as in Action
 	Reason  ActionReason
-	Err     error // a *Refusal or ledger.ErrCorrupt, with the remedy
+	Err     error // wraps a *Refusal with the remedy, and ledger.ErrCorrupt if a log is damaged
 }
 
 func (e *DriftError) Error() string { return e.Err.Error() }
@@ -102,17 +102,15 @@ func (e *DriftError) Unwrap() error { return e.Err }
 // DamagedError returns the error for a shard of a live sale whose log is gone, if head is nil, or
 // older than before.
 func DamagedError(sale *ledger.Sale, shard int, head *ledger.Head) error {
-	log, drift := spec.ShardLog(sale.UID(), shard, sale.Shards()), &DriftError{Address: ShardAddress(shard), Reason: ReasonLogOlder}
-	if head == nil {
-		drift.Reason = ReasonLogMissing
-		drift.Err = fmt.Errorf("%w: %s of a live sale has no log (%s)."+
-			" It is never created anew, since its claims would be lost; find out what deleted it, and restore it from a snapshot or a backup",
-			ledger.ErrCorrupt, drift.Address, log)
-		return drift
+	log, drift := spec.ShardLog(sale.UID(), shard, sale.Shards()), &DriftError{Address: ShardAddress(shard), Reason: ReasonLogMissing}
+	refusal := Refuse("%s of a live sale has no log (%s)", drift.Address, log).
+		With("The log is never created anew, since its claims would be lost. Find out what deleted it, and restore it from a snapshot or a backup.")
+	if head != nil {
+		drift.Reason = ReasonLogOlder
+		refusal = Refuse("the log of %s (%s) ends with generation %d, and generation %d was on every shard: an older copy was restored, which lacks later claims",
+			drift.Address, log, head.Generation, sale.Applied()).With("Restore a newer copy.")
 	}
-	drift.Err = fmt.Errorf("%w: the log of %s (%s) ends with generation %d, and generation %d was on every shard:"+
-		" an older copy was restored, which lacks later claims. Restore a newer one",
-		ledger.ErrCorrupt, drift.Address, log, head.Generation, sale.Applied())
+	drift.Err = fmt.Errorf("%w: %w", ledger.ErrCorrupt, refusal)
 	return drift
 }
 
