@@ -1,5 +1,6 @@
 // Package backends opens the backends of a sale. It is the one package that imports all drivers;
-// its users see only ledger.Logs and quorum.Node, and lists.Node for the Redis engine.
+// its users see only ledger.Logs and quorum.Node, and lists.Node for the Redis engine. OpenUsers
+// opens the sources of users' attributes and earlier purchases.
 package backends
 
 import (
