@@ -53,24 +53,24 @@ func (w Demand) fits(units []int64, requested uint32) bool {
 }
 
 // Missing returns the units of a set that are not available.
-func (d *Draft) Missing(u Units) Units { return u.Minus(d.after.available) }
+func (draft *Draft) Missing(u Units) Units { return u.Minus(draft.after.available) }
 
 // Pick returns available units, except those in kept, for a transfer to a shard that requested
 // them: the units in named; if run is above 0, the lowest adjacent units, run in number; and the
 // highest of the others. share returns how many of the others, given their number. The result
 // has no more ranges than a transfer may have, provided that named does not either.
-func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
-	rest := d.after.available.Minus(kept)
+func (draft *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
+	rest := draft.after.available.Minus(kept)
 	picked := rest.And(named)
 	rest = rest.Minus(picked)
 	var more []Range
 	if run > 0 {
-		if first, ok := rest.run(run, d.state.settings.GetRows()); ok {
+		if first, ok := rest.run(run, draft.state.settings.GetRows()); ok {
 			more = append(more, Range{first, run})
 			_ = rest.Remove(more[0]) // it is there
 		}
 	}
-	more = append(more, rest.takeHighest(share(rest.Count()), d.bounds.Ranges-len(picked)-len(more))...)
+	more = append(more, rest.takeHighest(share(rest.Count()), draft.bounds.Ranges-len(picked)-len(more))...)
 	for _, r := range more {
 		_ = picked.Add(r) // it was not picked before
 	}

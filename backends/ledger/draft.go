@@ -7,68 +7,67 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Draft is a commit under construction: ops decided against a state that must not
-// change meanwhile. The ops take effect only once the commit is appended and applied. After
-// an error the draft must not be used before Reset.
+// Draft is a commit under construction. Its ops are decided against a state, which must not change before the
+// draft is encoded or reset. They take effect only once the commit is appended and applied. After an error the
+// draft must not be used before Reset.
 type Draft struct {
 	state   *State
 	commit  *pb.Commit
 	clockUs int64    // the writer's clock
-	after   holdings // of the shard: units, transfers and totals after the ops of this draft
-	changes changes
+	after   holdings // units, transfers and totals of the shard after the ops of this draft
+	changes claimChanges
 	memory  claimMemory
-	size    int // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
+	size    int // estimated bytes of the entry, plus entryBudget minus bounds.Claims
 	bounds  Bounds
 }
 
-// changes are the changes of a draft to the claims of its state.
-type changes struct {
+// claimChanges are the claims that a draft grants, and those of its state that it settles.
+type claimChanges struct {
 	claims *claims // of the state
 
 	users map[string]userChange
-	later map[requestOf]int // indexes of the ops of claims granted in this draft, without the first claim of each user
+	later map[claimKey]int // index of the op of each claim granted in this draft, except the first of each user
 
-	// Claims of the state that this draft settled, by index, in their new state.
-	settled    map[uint32]Claim
+	settled    map[uint32]Claim       // claims of the state that this draft settles, by index, as they are afterwards
 	refundsDue map[refundDue]struct{} // payments that this draft records as refunds due
 }
 
-// requestOf identifies a request of a claim by user and key.
-type requestOf struct{ user, key string }
+// claimKey is the user and the key of a claim, which identify its request.
+type claimKey struct{ user, key string }
 
-// userChange is the sum of the changes of a draft for one user. Either number may be negative.
+// userChange is the sum of the changes of a draft for one user. units and unpaid may be negative.
 type userChange struct {
-	units  int64 // granted, minus those of claims that the draft ends
-	unpaid int64 // claims that the draft cancels or expires, minus those that a late payment buys
+	units  int64 // granted by the draft, minus those of claims that it ends
+	unpaid int64 // claims that the draft cancels or expires, minus those that it sells for a late payment
 	first  int   // index of the op of the first claim granted to the user, +1; 0: none
 }
 
-// recordGrant records that the op with index op grants n units to a user.
-func (c *changes) recordGrant(user, key string, op int, n int64) {
+// recordGrant records that the op with index op grants n units to a user under a key.
+func (c *claimChanges) recordGrant(user, key string, op int, n int64) {
 	sum := c.users[user]
 	if sum.units += n; sum.first == 0 {
 		sum.first = op + 1
 	} else {
-		c.later[requestOf{user, key}] = op
+		c.later[claimKey{user, key}] = op
 	}
 	c.users[user] = sum
 }
 
-// find returns the change for a user, and the index of the op that granted the same request in this
-// draft; ok is false if there is none.
-func (c *changes) find(ops []*pb.Op, user, key string) (sum userChange, op int, ok bool) {
+// find returns the change for a user, and the index of the op that grants the claim of that user and key. ops
+// are the draft's. If none of them grants that claim, ok is false.
+func (c *claimChanges) find(ops []*pb.Op, user, key string) (sum userChange, op int, ok bool) {
 	if sum = c.users[user]; sum.first == 0 {
 		return sum, 0, false
 	}
 	if op = sum.first - 1; string(ops[op].GetClaim().GetKey()) == key {
 		return sum, op, true
 	}
-	op, ok = c.later[requestOf{user, key}]
+	op, ok = c.later[claimKey{user, key}]
 	return sum, op, ok
 }
 
-// current returns a claim in its state after the draft, and its index in the state's claims.
-func (c *changes) current(claim Claim) (n uint32, now Claim, ok bool) {
+// current returns the claim with the slot and index of claim as it is after the draft, and its number n in claims.
+func (c *claimChanges) current(claim Claim) (n uint32, now Claim, ok bool) {
 	n, ok = c.claims.locate(claim.Slot, claim.Index)
 	if !ok {
 		return 0, Claim{}, false
@@ -79,8 +78,8 @@ func (c *changes) current(claim Claim) (n uint32, now Claim, ok bool) {
 	return n, now, true
 }
 
-// status is like claims.status, for claim n in its state now after the draft.
-func (c *changes) status(n uint32, now Claim, payment string) claimStatus {
+// status returns the state of claim n in relation to a payment, after the draft. now is the claim as of current.
+func (c *claimChanges) status(n uint32, now Claim, payment string) claimStatus {
 	_, due := c.refundsDue[refundDue{n, payment}]
 	if !due && now.RefundsDueTotal > 0 {
 		_, due = c.claims.refundsDue.known[refundDue{n, payment}]
@@ -92,323 +91,324 @@ func (c *changes) status(n uint32, now Claim, payment string) claimStatus {
 	}
 }
 
-// claimMemory is the memory for the claims of a draft. Reset lets ops be reused, but not units: callers may
-// still use the units that they were granted.
+// claimMemory allocates the ops and unit numbers of a draft's claims in blocks. Draft.Reset permits reuse of the
+// ops, but not of the unit numbers: callers may still refer to them.
 type claimMemory struct {
 	ops   []*claimOp
-	used  int // of ops
+	used  int // number of ops in use
 	units []int64
 }
 
-func (m *claimMemory) newClaim() *claimOp {
-	if m.used == len(m.ops) {
+// newClaim returns an op, which may have the contents of an earlier claim.
+func (memory *claimMemory) newClaim() *claimOp {
+	if memory.used == len(memory.ops) {
 		slab := make([]claimOp, 64)
 		for i := range slab {
 			slab[i].op.Op, slab[i].oneof.Claim = &slab[i].oneof, &slab[i].claim
-			m.ops = append(m.ops, &slab[i])
+			memory.ops = append(memory.ops, &slab[i])
 		}
 	}
-	m.used++
-	return m.ops[m.used-1]
+	memory.used++
+	return memory.ops[memory.used-1]
 }
 
-// unitSlice returns an empty slice with capacity for n units.
-func (m *claimMemory) unitSlice(n int) []int64 {
-	at := len(m.units)
-	if cap(m.units)-at < n {
-		m.units, at = make([]int64, 0, max(n, 256)), 0
+// unitSlice returns an empty slice with capacity for n unit numbers.
+func (memory *claimMemory) unitSlice(n int) []int64 {
+	at := len(memory.units)
+	if cap(memory.units)-at < n {
+		memory.units, at = make([]int64, 0, max(n, 256)), 0
 	}
-	m.units = m.units[:at+n]
-	return m.units[at : at : at+n]
+	memory.units = memory.units[:at+n]
+	return memory.units[at : at : at+n]
 }
 
-// claimOp is a Claim with its two protobuf wrappers, so that many of them are one
-// allocation.
+// claimOp is a pb.Claim with its two protobuf wrappers, in one allocation.
 type claimOp struct {
 	op    pb.Op
 	oneof pb.Op_Claim
 	claim pb.Claim
 }
 
-// entryBudget is the size of an entry, in estimated bytes, up to which a draft takes claims, grabs and
-// settlements. The other ops, such as transfers, use the space up to MaxEntry.
+// entryBudget is the size of an entry, in estimated bytes, up to which a draft accepts claims, grabs and
+// settlements. The space from there to MaxEntry is for other ops, such as transfers.
 const entryBudget = MaxEntry - 64<<10
 
-// Draft begins the commit that follows the state. timeUs is the writer's clock in
-// microseconds since 1970; 0 means no clock: the commit has the log's time.
+// Draft returns an empty draft of the next commit after the state. timeUs is the writer's clock in microseconds
+// since 1970; 0: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
-	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, after: holdings{transfers: make(transfers), before: s.transfers},
-		changes: changes{
-			claims: &s.claims, users: make(map[string]userChange), later: make(map[requestOf]int),
+	draft := &Draft{state: s, commit: &pb.Commit{Writer: writer}, after: holdings{transfers: make(transfers), before: s.transfers},
+		changes: claimChanges{
+			claims: &s.claims, users: make(map[string]userChange), later: make(map[claimKey]int),
 			settled: make(map[uint32]Claim), refundsDue: make(map[refundDue]struct{}),
 		},
 	}
-	d.SetBounds(Bounds{})
-	d.Reset(timeUs)
-	return d
+	draft.SetBounds(Bounds{})
+	draft.Reset(timeUs)
+	return draft
 }
 
-// Claim is like DecideClaim, without rules, for any units.
-func (d *Draft) Claim(user, key string, quantity int64) Decision {
-	return d.DecideClaim(Ruling{}, user, key, quantity, Demand{})
+// Claim is DecideClaim for a sale without rules and a claim that chooses no units.
+func (draft *Draft) Claim(user, key string, quantity int64) Decision {
+	return draft.DecideClaim(Ruling{}, user, key, quantity, Demand{})
 }
 
-// DecideClaim decides one claim against the state and the ops of the draft. If the decision is Granted, the
-// draft has the claim's op. The draft's writer must be the owner of the shard. user is UTF-8 text, quantity
-// at least 1, and the user, the key and the units fit into 64 KiB together.
+// DecideClaim decides one claim against the state and the ops of the draft. If the decision is Granted, it adds
+// the claim's op to the draft. The draft's writer must be the owner of the shard. user is UTF-8 text, quantity at
+// least 1, and the user, the key and the units fit into 64 KiB together.
 //
-// r is the decision of the rules that admitted the claim; if other rules are in force, the decision is
-// OtherRules. w is the demand beyond the quantity. With a draw the claim becomes an entry
-// without units; with payment it is held; otherwise it is sold.
+// ruling is the decision of the rules that admitted the claim. If other rules are in force, the decision is
+// OtherRules. demand is what the claim requests beyond a quantity. In a draw the claim becomes an entry
+// without units. In a sale with payment it is held, and otherwise it is sold.
 //
-// Where the settings are partial and the claim does not choose units, it is reduced to the units that the
-// user's limit leaves. If the shard has too few units, or not the chosen ones, the decision is Short, and
-// Want is the number that the claim may have; with Demand.Partial the claim gets the units that the shard
-// has.
-func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand) Decision {
-	quantity = w.quantity(quantity)
-	more, op, ok := d.changes.find(d.commit.Ops, user, key)
+// If the settings permit partial claims and this one does not choose units, its quantity is reduced to the user's
+// limit. If the shard has fewer units, or not the chosen ones, the decision is Short, and Want is the quantity.
+// If partial claims are permitted and Demand.Partial is set, the claim gets the units that the shard has instead,
+// and the decision is Short only if there are none.
+func (draft *Draft) DecideClaim(ruling Ruling, user, key string, quantity int64, demand Demand) Decision {
+	quantity = demand.quantity(quantity)
+	change, op, ok := draft.changes.find(draft.commit.Ops, user, key)
 	if ok {
-		if c := d.commit.Ops[op].GetClaim(); max(int64(len(c.GetUnits())), int64(c.GetRequested()), 1) != quantity || !w.fits(c.GetUnits(), c.GetRequested()) {
+		if c := draft.commit.Ops[op].GetClaim(); max(int64(len(c.GetUnits())), int64(c.GetRequested()), 1) != quantity || !demand.fits(c.GetUnits(), c.GetRequested()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
 	}
-	at := d.state.claims.indexOf(user, key)
-	if v, ok := d.state.recallWith(at, quantity, more, d.commit.TimeUs, w); ok {
+	at := draft.state.claims.indexOf(user, key)
+	if v, ok := draft.state.recallWith(at, quantity, change, draft.commit.TimeUs, demand); ok {
 		return v
 	}
-	if w.chooses() && !d.state.settings.GetChoose() {
+	if demand.chooses() && !draft.state.settings.GetChoose() {
 		return Decision{Kind: NoChoice}
 	}
-	if string(d.state.settings.GetRules()) != r.Rules {
+	if string(draft.state.settings.GetRules()) != ruling.Rules {
 		return Decision{Kind: OtherRules}
 	}
-	if d.state.settings.GetDraw() {
-		return d.enter(r, user, key)
+	if draft.state.settings.GetDraw() {
+		return draft.enter(ruling, user, key)
 	}
 	requested := quantity
-	partial := d.state.settings.GetPartial() && !w.chooses()
+	partial := draft.state.settings.GetPartial() && !demand.chooses()
 	if partial {
-		had, _ := d.state.users.sums(at)
-		quantity = min(quantity, d.state.settings.GetPerUserLimit()-had-more.units)
+		had, _ := draft.state.users.sums(at)
+		quantity = min(quantity, draft.state.settings.GetPerUserLimit()-had-change.units)
 	}
-	chosen, has := d.after.choose(quantity, w, d.state.settings.GetRows())
-	if d.after.Available < quantity || !has {
-		if !w.Partial || !partial || d.after.Available == 0 {
+	first, available := draft.after.choose(quantity, demand, draft.state.settings.GetRows())
+	if draft.after.Available < quantity || !available {
+		if !demand.Partial || !partial || draft.after.Available == 0 {
 			return Decision{Kind: Short, Want: quantity}
 		}
-		quantity = d.after.Available
+		quantity = draft.after.Available
 	}
-	until, grace := term(d.state.settings, d.commit.TimeUs)
+	until, grace := term(draft.state.settings, draft.commit.TimeUs)
 	size := len(user) + len(key) + 10*int(quantity) + 32
 	if until != 0 {
 		size += 16
 	}
-	if r.Rules != "" {
+	if ruling.Rules != "" {
 		size += 2 + AttributesLen
 	}
 	if quantity < requested {
 		size += 6
 	}
-	if d.size+size > entryBudget {
+	if draft.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	c := d.beginClaim(size, r, user, key, quantity)
+	c := draft.beginClaim(size, ruling, user, key, quantity)
 	if quantity < requested {
 		c.Requested = uint32(requested)
 	}
 	c.HeldUntilUs, c.GraceUs = until, grace
-	c.Units = d.after.take(d.memory.unitSlice(int(quantity)), quantity, chosen, w)
-	d.after.claim(quantity, until != 0)
-	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
+	c.Units = draft.after.take(draft.memory.unitSlice(int(quantity)), quantity, first, demand)
+	draft.after.claim(quantity, until != 0)
+	return Decision{Kind: Granted, Op: len(draft.commit.Ops) - 1}
 }
 
-// Grab is one unit that a node granted to a user from a shard's list.
+// Grab is the grant of one unit to a user by a node that has the shard's list.
 type Grab struct {
 	User, Key string
 	Unit      int64
 	GrantedUs int64 // by the node's clock
 }
 
-// Grab adds a grab under the present fill of the shard's list. It returns Granted; ReplayHere or
-// Replay if the log has the grab already; Full; or Void if the grab contradicts the log,
-// for example because the unit has another owner or the user another claim.
-func (d *Draft) Grab(g Grab) Decision {
-	more, op, ok := d.changes.find(d.commit.Ops, g.User, g.Key)
+// Grab adds a claim for a grab under the present fill of the list, and returns Granted or, if the entry is full,
+// Full. It returns Replay or ReplayHere if the log or the draft has the grab already, and Void if the grab
+// contradicts them: for example, another user has the unit, or the user has another claim.
+func (draft *Draft) Grab(grab Grab) Decision {
+	change, op, ok := draft.changes.find(draft.commit.Ops, grab.User, grab.Key)
 	if ok {
-		return grabReplay(Decision{Kind: ReplayHere, Op: op}, d.commit.Ops[op].GetClaim().GetUnits(), g.Unit)
+		return grabReplay(Decision{Kind: ReplayHere, Op: op}, draft.commit.Ops[op].GetClaim().GetUnits(), grab.Unit)
 	}
-	if v, ok := d.state.recallWith(d.state.claims.indexOf(g.User, g.Key), 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
-		return grabReplay(v, v.Claim.Units, g.Unit)
+	if v, ok := draft.state.recallWith(draft.state.claims.indexOf(grab.User, grab.Key), 1, change, grab.GrantedUs, Demand{}); ok && v.Kind == Replay {
+		return grabReplay(v, v.Claim.Units, grab.Unit)
 	} else if ok {
 		return Decision{Kind: Void}
 	}
-	size := len(g.User) + len(g.Key) + 52
-	if d.size+size > entryBudget {
+	size := len(grab.User) + len(grab.Key) + 52
+	if draft.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.after.available.Remove(Range{g.Unit, 1}) != nil {
+	if draft.state.settings.GetPayment() != nil || len(draft.state.settings.GetRules()) > 0 || draft.after.available.Remove(Range{grab.Unit, 1}) != nil {
 		return Decision{Kind: Void}
 	}
-	c := d.beginClaim(size, Ruling{}, g.User, g.Key, 1)
-	c.Fill, c.GrantedUs = d.after.Fill, g.GrantedUs
-	c.Units = append(d.memory.unitSlice(1), g.Unit)
-	d.after.claim(1, false)
-	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
+	c := draft.beginClaim(size, Ruling{}, grab.User, grab.Key, 1)
+	c.Fill, c.GrantedUs = draft.after.Fill, grab.GrantedUs
+	c.Units = append(draft.memory.unitSlice(1), grab.Unit)
+	draft.after.claim(1, false)
+	return Decision{Kind: Granted, Op: len(draft.commit.Ops) - 1}
 }
 
-// grabReplay returns the replay v if units, those of the earlier claim, are just the unit of the grab, else Void.
-func grabReplay(v Decision, units []int64, unit int64) Decision {
+// grabReplay returns replay if the units of the earlier claim are the one unit of the grab, and otherwise Void.
+func grabReplay(replay Decision, units []int64, unit int64) Decision {
 	if len(units) == 1 && units[0] == unit {
-		return v
+		return replay
 	}
 	return Decision{Kind: Void}
 }
 
-// beginClaim adds the op of a claim of n units to the commit, with user, key and ruling, and returns it.
-// The caller sets its other fields, and counts it in the totals. size is the estimated size of the op in
-// bytes.
-func (d *Draft) beginClaim(size int, r Ruling, user, key string, n int64) *pb.Claim {
-	d.size += size
-	d.changes.recordGrant(user, key, len(d.commit.Ops), n)
-	op := d.memory.newClaim()
-	d.commit.Ops = append(d.commit.Ops, &op.op)
-	c := &op.claim
-	c.User, c.Key, c.Attributes = user, append(c.Key[:0], key...), c.Attributes[:0]
-	if r.Rules != "" {
-		c.Attributes = append(c.Attributes, r.Attributes[:]...)
+// beginClaim adds a claim of quantity units to the commit, with user, key and ruling, and returns it. The caller
+// must set the other fields of the claim, and count it in the totals. size is the op's estimated size in bytes.
+func (draft *Draft) beginClaim(size int, ruling Ruling, user, key string, quantity int64) *pb.Claim {
+	draft.size += size
+	draft.changes.recordGrant(user, key, len(draft.commit.Ops), quantity)
+	op := draft.memory.newClaim()
+	draft.commit.Ops = append(draft.commit.Ops, &op.op)
+	claim := &op.claim
+	claim.User, claim.Key, claim.Attributes = user, append(claim.Key[:0], key...), claim.Attributes[:0]
+	if ruling.Rules != "" {
+		claim.Attributes = append(claim.Attributes, ruling.Attributes[:]...)
 	}
-	c.Units, c.Requested, c.Entry = nil, 0, false
-	c.HeldUntilUs, c.GraceUs, c.Fill, c.GrantedUs = 0, 0, 0, 0
-	return c
+	claim.Units, claim.Requested, claim.Entry = nil, 0, false
+	claim.HeldUntilUs, claim.GraceUs, claim.Fill, claim.GrantedUs = 0, 0, 0, 0
+	return claim
 }
 
 // Available returns the number of units available after the draft.
-func (d *Draft) Available() int64 { return d.after.Available }
+func (draft *Draft) Available() int64 { return draft.after.Available }
 
 // Ops returns the number of ops in the commit.
-func (d *Draft) Ops() int { return len(d.commit.Ops) }
+func (draft *Draft) Ops() int { return len(draft.commit.Ops) }
 
-// TimeUs returns the commit's time.
-func (d *Draft) TimeUs() int64 { return d.commit.TimeUs }
+// TimeUs returns the commit's time in microseconds since 1970.
+func (draft *Draft) TimeUs() int64 { return draft.commit.TimeUs }
 
-// Own makes the writer the owner, under the next epoch. If the log's time is ahead of the
-// writer's clock by more than MaxAhead, Own sets it back to that clock: an earlier writer's clock
-// was wrong, and the sale's hours must not be judged by it. The caller must have checked its own
-// clock.
-func (d *Draft) Own(address string) {
-	d.commit.TimeUs = d.state.commitTime(d.clockUs)
-	d.commit.Epoch = d.state.Epoch + 1
-	d.after.Epoch, d.after.Owner = d.commit.Epoch, address
-	d.addOther(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})
+// Own makes the writer the owner of the shard, under the next epoch. If the log's time is ahead of the writer's
+// clock by more than MaxAhead, Own sets it back to that clock. An earlier writer's clock was then wrong, and must
+// not determine when the sale opens and closes. The caller must have checked its own clock.
+func (draft *Draft) Own(address string) {
+	draft.commit.TimeUs = draft.state.commitTime(draft.clockUs)
+	draft.commit.Epoch = draft.state.Epoch + 1
+	draft.after.Epoch, draft.after.Owner = draft.commit.Epoch, address
+	draft.addOp(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})
 }
 
-// Out sends the n highest units to another shard, to which no transfer may be
-// open; fewer, if they are so scattered that their ranges would fill a commit.
-func (d *Draft) Out(to int, n int64) Transfer {
-	units := d.after.AvailableUnits()
-	t, _ := d.OutTaken(to, units.takeHighest(n, d.bounds.Ranges)) // they are available
+// Out transfers the n highest available units to another shard, or fewer if they have more ranges than Bounds
+// permits. The last transfer to that shard must have been acknowledged.
+func (draft *Draft) Out(to int, n int64) Transfer {
+	units := draft.after.AvailableUnits()
+	t, _ := draft.OutUnits(to, units.takeHighest(n, draft.bounds.Ranges)) // they are available
 	return t
 }
 
-// OutTaken is like Out, for units taken from the shard's list, or requested by the other shard
-// by number. It fails if one of them is not available.
-func (d *Draft) OutTaken(to int, units Units) (Transfer, error) {
-	k := d.after.peer(to).outK + 1
-	if err := d.after.out(to, k, units); err != nil {
+// OutUnits transfers the given units to another shard. It fails if one of them is not available, or if the last
+// transfer to that shard is not acknowledged.
+func (draft *Draft) OutUnits(to int, units Units) (Transfer, error) {
+	k := draft.after.peer(to).outK + 1
+	if err := draft.after.out(to, k, units); err != nil {
 		return Transfer{}, fmt.Errorf("a transfer to shard %d: %w", to, err)
 	}
-	d.addOther(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: k, Units: units.Proto()}}})
+	draft.addOp(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: k, Units: units.Proto()}}})
 	return Transfer{To: to, K: k, Units: units}, nil
 }
 
-// Rebuild begins a new fill of the shard's list and returns its number. It must be
-// the only op of its commit.
-func (d *Draft) Rebuild() uint64 {
-	d.after.Fill++
-	d.addOther(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: d.after.Fill}}})
-	return d.after.Fill
+// Rebuild begins a new fill of the shard's list and returns its number. A fill is the contents of the list from
+// one rebuild to the next. Rebuild must be the only op of its commit.
+func (draft *Draft) Rebuild() uint64 {
+	draft.after.Fill++
+	draft.addOp(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: draft.after.Fill}}})
+	return draft.after.Fill
 }
 
-// MaxRanges is the maximum number of ranges of a transfer, so that it fits into a message to
-// another process, and into an entry beside a full load of claims.
+// MaxRanges is the maximum number of ranges of a transfer. Such a transfer fits into a message to another
+// process, and into an entry with claims up to entryBudget.
 const MaxRanges = 1000
 
-// Bounds are the limits of a draft. 0 selects the default: MaxRanges or entryBudget.
+// Bounds are the limits of a draft. Their defaults, for 0, are MaxRanges and entryBudget.
 type Bounds struct {
-	Ranges int // of units, in a transfer
-	Claims int // bytes of claims, in a commit
+	Ranges int // of a transfer
+	Claims int // estimated bytes of the claims in a commit
 }
 
-// SetBounds sets the bounds of the draft, from its next Reset on.
-func (d *Draft) SetBounds(b Bounds) {
-	d.bounds = Bounds{cmp.Or(b.Ranges, MaxRanges), cmp.Or(b.Claims, entryBudget)}
+// SetBounds sets the bounds of the draft. They take effect with the next Reset.
+func (draft *Draft) SetBounds(b Bounds) {
+	draft.bounds = Bounds{cmp.Or(b.Ranges, MaxRanges), cmp.Or(b.Claims, entryBudget)}
 }
 
-// In receives a transfer. A transfer that was received before changes nothing. Later
-// claims of the draft may use the units.
-func (d *Draft) In(from int, k uint64, units Units) error {
-	if k <= d.after.peer(from).inK {
+// In receives transfer k from another shard. A transfer that was received before changes nothing. Later claims of
+// the draft may use the units.
+func (draft *Draft) In(from int, k uint64, units Units) error {
+	if k <= draft.after.peer(from).inK {
 		return nil
 	}
-	if err := d.after.in(from, k, units); err != nil {
+	if err := draft.after.in(from, k, units); err != nil {
 		return fmt.Errorf("transfer %d from shard %d: %w", k, from, err)
 	}
-	d.addOther(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: uint32(from), K: k, Units: units.Proto()}}})
+	draft.addOp(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: uint32(from), K: k, Units: units.Proto()}}})
 	return nil
 }
 
-// Ack ends a transfer that the other shard has received. An ack of any other transfer changes nothing.
-func (d *Draft) Ack(to int, k uint64) {
-	if k > d.after.peer(to).ackK && d.after.ack(to, k) == nil {
-		d.addOther(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: uint32(to), K: k}}})
+// Ack records that another shard has received transfer k, which ends it. For any other transfer, Ack does nothing.
+func (draft *Draft) Ack(to int, k uint64) {
+	if k > draft.after.peer(to).ackK && draft.after.ack(to, k) == nil {
+		draft.addOp(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: uint32(to), K: k}}})
 	}
 }
 
-// Generation adds the shard's next generation to the commit. A generation that the shard has already is
-// ignored; one that does not follow, or whose change does not fit the shard, is an error. Later
-// claims of the draft get Full: the next commit decides them under the new settings.
-func (d *Draft) Generation(op *pb.Generation) error {
-	if op.GetNumber() <= d.after.Generation {
+// Generation adds the shard's next generation to the commit. It ignores a generation that the shard has already.
+// It fails if the generation is not the next, or does not fit the shard. Later claims of the draft get Full: the
+// next commit decides them under the new settings.
+func (draft *Draft) Generation(op *pb.Generation) error {
+	if op.GetNumber() <= draft.after.Generation {
 		return nil
 	}
-	d.after.dropped = d.state.DroppedUnits()
-	if err := d.after.generation(op); err != nil {
+	draft.after.dropped = draft.state.DroppedUnits()
+	if err := draft.after.generation(op); err != nil {
 		return fmt.Errorf("generation %d: %w", op.GetNumber(), err)
 	}
-	d.addOther(&pb.Op{Op: &pb.Op_Generation{Generation: op}})
-	d.size = MaxEntry
+	draft.addOp(&pb.Op{Op: &pb.Op_Generation{Generation: op}})
+	draft.size = MaxEntry
 	return nil
 }
 
-// Seal ends the log.
-func (d *Draft) Seal() {
-	d.after.Phase = PhaseSealed
-	d.addOther(&pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}})
+// Seal adds the op that ends the log.
+func (draft *Draft) Seal() {
+	draft.after.Phase = PhaseSealed
+	draft.addOp(&pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}})
 }
 
-func (d *Draft) addOther(op *pb.Op) {
-	d.size += op.SizeVT() + 8
-	d.commit.Ops = append(d.commit.Ops, op)
+// addOp adds an op other than a claim or a settlement.
+func (draft *Draft) addOp(op *pb.Op) {
+	draft.size += op.SizeVT() + 8
+	draft.commit.Ops = append(draft.commit.Ops, op)
 }
 
 // Encode completes the commit and encodes it with its head.
-func (d *Draft) Encode() (*Entry, error) { return d.state.encode(d.commit, d.after.Totals) }
+func (draft *Draft) Encode() (*Entry, error) {
+	return draft.state.encode(draft.commit, draft.after.Totals)
+}
 
-// Reset empties the draft and bases it on the present state, keeping its memory. The
-// old commit must no longer be in use, except for the units that it granted.
-func (d *Draft) Reset(timeUs int64) {
-	d.commit = &pb.Commit{
-		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],
+// Reset empties the draft, bases it on the present state and reuses its memory. The previous commit must no
+// longer be in use, except for the slices of its units.
+func (draft *Draft) Reset(timeUs int64) {
+	draft.commit = &pb.Commit{
+		Writer: draft.commit.Writer, Epoch: draft.state.Epoch, TimeUs: max(timeUs, draft.state.timeUs), Ops: draft.commit.Ops[:0],
 	}
-	d.clockUs = timeUs
-	d.after.Totals, d.after.settings, d.size = d.state.Totals, d.state.settings, 64+entryBudget-d.bounds.Claims
-	d.after.available = append(d.after.available[:0], d.state.available...)
-	clear(d.after.transfers)
-	clear(d.changes.users)
-	clear(d.changes.later)
-	clear(d.changes.settled)
-	clear(d.changes.refundsDue)
-	d.memory.used = 0
+	draft.clockUs = timeUs
+	draft.after.Totals, draft.after.settings, draft.size = draft.state.Totals, draft.state.settings, 64+entryBudget-draft.bounds.Claims
+	draft.after.available = append(draft.after.available[:0], draft.state.available...)
+	clear(draft.after.transfers)
+	clear(draft.changes.users)
+	clear(draft.changes.later)
+	clear(draft.changes.settled)
+	clear(draft.changes.refundsDue)
+	draft.memory.used = 0
 }

@@ -119,35 +119,35 @@ func (s *State) ClaimWithUnits(i int) Claim {
 }
 
 // enter adds the op of an entry that passed all checks.
-func (d *Draft) enter(r Ruling, user, key string) Decision {
+func (draft *Draft) enter(r Ruling, user, key string) Decision {
 	size := len(user) + len(key) + 32
 	if r.Rules != "" {
 		size += 2 + AttributesLen
 	}
-	if d.size+size > entryBudget {
+	if draft.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	d.beginClaim(size, r, user, key, 1).Entry = true
-	d.after.Entries++
-	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
+	draft.beginClaim(size, r, user, key, 1).Entry = true
+	draft.after.Entries++
+	return Decision{Kind: Granted, Op: len(draft.commit.Ops) - 1}
 }
 
 // Entries records the shard's entries. It requires MayCloseEntries and a commit without other ops.
-func (d *Draft) Entries() {
-	tree := d.state.tree()
-	d.addOther(&pb.Op{Op: &pb.Op_Entries{Entries: &pb.Entries{Count: tree.Entries, Root: tree.Root[:]}}})
-	d.size = MaxEntry
+func (draft *Draft) Entries() {
+	tree := draft.state.tree()
+	draft.addOp(&pb.Op{Op: &pb.Op_Entries{Entries: &pb.Entries{Count: tree.Entries, Root: tree.Root[:]}}})
+	draft.size = MaxEntry
 }
 
 // Award assigns an entry the lowest available unit, held by the settings in force or sold at
 // once. SettleShort: no unit is available. The draft's writer must be the owner.
-func (d *Draft) Award(c Claim) Settlement {
-	if d.after.Available == 0 {
-		_, now, _ := d.changes.current(c)
+func (draft *Draft) Award(c Claim) Settlement {
+	if draft.after.Available == 0 {
+		_, now, _ := draft.changes.current(c)
 		return Settlement{SettleShort, now}
 	}
-	until, grace := term(d.state.settings, d.commit.TimeUs)
-	return d.settle(c, &pb.Settle{How: pb.Settle_AWARD, Units: d.after.available.lowest(1), HeldUntilUs: until, GraceUs: grace})
+	until, grace := term(draft.state.settings, draft.commit.TimeUs)
+	return draft.settle(c, &pb.Settle{How: pb.Settle_AWARD, Units: draft.after.available.lowest(1), HeldUntilUs: until, GraceUs: grace})
 }
 
 // Rank is the position in the ledger of the claim of a ranked entry.

@@ -199,11 +199,11 @@ func TestGrabAsClaim(t *testing.T) {
 func TestOutTaken(t *testing.T) {
 	s := listed(t)
 	d := s.Draft([]byte("a"), 20)
-	if tr, err := d.OutTaken(1, Units{{2, 2}, {9, 1}}); err != nil || tr.K != 1 || d.Available() != 7 {
+	if tr, err := d.OutUnits(1, Units{{2, 2}, {9, 1}}); err != nil || tr.K != 1 || d.Available() != 7 {
 		t.Errorf("%+v, %v, %d left", tr, err, d.Available())
 	}
 	MustCommit(t, s, d)
-	if _, err := s.Draft([]byte("a"), 20).OutTaken(2, Units{{1, 1}, {9, 1}}); err == nil || !strings.Contains(err.Error(), "shard 2: units 9") {
+	if _, err := s.Draft([]byte("a"), 20).OutUnits(2, Units{{1, 1}, {9, 1}}); err == nil || !strings.Contains(err.Error(), "shard 2: units 9") {
 		t.Errorf("got %v", err)
 	}
 }

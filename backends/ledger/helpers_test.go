@@ -65,4 +65,4 @@ func MustOpenShard(t testing.TB, stock, perUser int64) (*State, []*Entry) {
 }
 
 // Units returns the units of a claim granted here.
-func (d *Draft) Units(op int) []int64 { return d.commit.Ops[op].GetClaim().GetUnits() }
+func (draft *Draft) Units(op int) []int64 { return draft.commit.Ops[op].GetClaim().GetUnits() }

@@ -6,9 +6,8 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Settlement is the answer of a draft to a request to settle a claim. Claim is the claim
-// as it will be once the draft is appended. It is zero for SettleInvalid if there is no
-// such claim.
+// Settlement is the answer of a draft to a request to settle a claim. Claim is the claim once the draft is
+// appended. It is zero for SettleInvalid if there is no such claim.
 type Settlement struct {
 	Kind  SettlementKind
 	Claim Claim
@@ -23,31 +22,32 @@ type Settlement struct {
 // Confirm sells a hold for a payment, whose reference may be "". It is possible until the
 // release of the hold: its deadline plus the grace. SettleSold means that another payment
 // has bought the claim: Late records this one as a refund due.
-func (d *Draft) Confirm(c Claim, payment string) Settlement {
-	return d.settle(c, &pb.Settle{How: pb.Settle_CONFIRM, Payment: payment})
+func (draft *Draft) Confirm(c Claim, payment string) Settlement {
+	return draft.settle(c, &pb.Settle{How: pb.Settle_CONFIRM, Payment: payment})
 }
 
 // Cancel cancels a hold.
-func (d *Draft) Cancel(c Claim, who, reason string) Settlement {
-	return d.settle(c, &pb.Settle{How: pb.Settle_CANCEL, Who: who, Reason: reason})
+func (draft *Draft) Cancel(c Claim, who, reason string) Settlement {
+	return draft.settle(c, &pb.Settle{How: pb.Settle_CANCEL, Who: who, Reason: reason})
 }
 
 // Expire ends a hold whose release is not after the commit's time.
-func (d *Draft) Expire(c Claim) Settlement { return d.settle(c, &pb.Settle{How: pb.Settle_EXPIRE}) }
+func (draft *Draft) Expire(c Claim) Settlement {
+	return draft.settle(c, &pb.Settle{How: pb.Settle_EXPIRE})
+}
 
-// Extend sets for a hold the later deadline that the settings grant, once, before its
-// release.
-func (d *Draft) Extend(c Claim) Settlement {
-	_, now, _ := d.changes.current(c)
-	until := now.HeldUntilUs + d.state.settings.GetPayment().GetExtendByUs()
-	return d.settle(c, &pb.Settle{How: pb.Settle_EXTEND, HeldUntilUs: until})
+// Extend sets the later deadline that the settings grant for a hold, once, before its release.
+func (draft *Draft) Extend(c Claim) Settlement {
+	_, now, _ := draft.changes.current(c)
+	until := now.HeldUntilUs + draft.state.settings.GetPayment().GetExtendByUs()
+	return draft.settle(c, &pb.Settle{How: pb.Settle_EXTEND, HeldUntilUs: until})
 }
 
 // Refund reverses a sold claim. Its units become available again or, with retire or secret
 // units, leave the sale, which lowers the limit of the shard.
-func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
-	retire = retire || d.state.settings.GetSecret()
-	return d.settle(c, &pb.Settle{How: pb.Settle_REFUND, Who: who, Reason: reason, Retire: retire})
+func (draft *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
+	retire = retire || draft.state.settings.GetSecret()
+	return draft.settle(c, &pb.Settle{How: pb.Settle_REFUND, Who: who, Reason: reason, Retire: retire})
 }
 
 // Late records a payment that Confirm refused: for a claim that has expired, was cancelled
@@ -56,22 +56,22 @@ func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 // (SettleDone). The user's limit must allow it, and the draft's writer must be the owner.
 // Otherwise the payment is recorded as a refund due (SettleRefundDue, also if it was before).
 // A hold whose release is past expires first; one that may be confirmed is SettleHeld.
-func (d *Draft) Late(c Claim, payment string) Settlement {
-	n, now, _ := d.changes.current(c)
+func (draft *Draft) Late(c Claim, payment string) Settlement {
+	n, now, _ := draft.changes.current(c)
 	if now.State == StateHeld {
-		if v := d.Expire(c); v.Kind != SettleDone {
+		if v := draft.Expire(c); v.Kind != SettleDone {
 			return v
 		}
-		now = d.changes.settled[n]
+		now = draft.changes.settled[n]
 	}
 	op := &pb.Settle{How: pb.Settle_REFUND_DUE, Payment: payment}
-	if d.resells(n, now, payment) {
+	if draft.resells(n, now, payment) {
 		op.How, op.Units = pb.Settle_RESELL, now.Units
-		if !d.after.available.hasEach(now.Units) {
-			op.Units = d.after.available.lowest(int64(len(now.Units)))
+		if !draft.after.available.hasEach(now.Units) {
+			op.Units = draft.after.available.lowest(int64(len(now.Units)))
 		}
 	}
-	v := d.settle(c, op)
+	v := draft.settle(c, op)
 	if v.Kind == SettleDone && op.How == pb.Settle_REFUND_DUE {
 		v.Kind = SettleRefundDue
 	}
@@ -79,27 +79,27 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 }
 
 // resells reports whether a late payment buys a claim after all.
-func (d *Draft) resells(n uint32, now Claim, payment string) bool {
-	if d.state.verdict(pb.Settle_RESELL, d.changes.status(n, now, payment), d.commit.TimeUs) != SettleDone {
+func (draft *Draft) resells(n uint32, now Claim, payment string) bool {
+	if draft.state.verdict(pb.Settle_RESELL, draft.changes.status(n, now, payment), draft.commit.TimeUs) != SettleDone {
 		return false
 	}
-	user := d.state.claims.records.At(n).user
-	left := d.state.settings.GetPerUserLimit() - d.state.users.records.At(user).units - d.changes.users[now.User].units
-	return int64(len(now.Units)) <= min(left, d.after.Available)
+	user := draft.state.claims.records.At(n).user
+	left := draft.state.settings.GetPerUserLimit() - draft.state.users.records.At(user).units - draft.changes.users[now.User].units
+	return int64(len(now.Units)) <= min(left, draft.after.Available)
 }
 
 // settle adds an op if the verdict permits it.
-func (d *Draft) settle(c Claim, op *pb.Settle) Settlement {
-	n, now, ok := d.changes.current(c)
+func (draft *Draft) settle(c Claim, op *pb.Settle) Settlement {
+	n, now, ok := draft.changes.current(c)
 	if !ok || !settleTexts(op) || !utf8Texts(op) {
 		return Settlement{SettleInvalid, now}
 	}
 	size := 64 + len(op.Payment) + len(op.Who) + len(op.Reason) + 10*len(op.Units)
-	if d.size >= MaxEntry {
+	if draft.size >= MaxEntry {
 		return Settlement{SettleFull, now}
 	}
-	v := d.state.verdict(op.How, d.changes.status(n, now, op.Payment), d.commit.TimeUs)
-	if v == SettleDone && d.size+size > entryBudget {
+	v := draft.state.verdict(op.How, draft.changes.status(n, now, op.Payment), draft.commit.TimeUs)
+	if v == SettleDone && draft.size+size > entryBudget {
 		v = SettleFull
 	}
 	if v != SettleDone {
@@ -110,21 +110,21 @@ func (d *Draft) settle(c Claim, op *pb.Settle) Settlement {
 	if frees(op) {
 		freed = now.Units
 	}
-	if d.after.settle(op, int64(len(now.Units)), freed) != nil {
+	if draft.after.settle(op, int64(len(now.Units)), freed) != nil {
 		return Settlement{SettleInvalid, now} // a damaged ledger may have units in two places
 	}
-	now.settle(op, d.commit.TimeUs)
+	now.settle(op, draft.commit.TimeUs)
 	if e := effectOf(op); e.units != 0 {
-		sum := d.changes.users[now.User]
+		sum := draft.changes.users[now.User]
 		sum.units, sum.unpaid = sum.units+e.units*int64(len(now.Units)), sum.unpaid+e.unpaid
-		d.changes.users[now.User] = sum
+		draft.changes.users[now.User] = sum
 	}
-	d.changes.settled[n] = now
+	draft.changes.settled[n] = now
 	if op.How == pb.Settle_REFUND_DUE {
-		d.changes.refundsDue[refundDue{n, op.Payment}] = struct{}{}
+		draft.changes.refundsDue[refundDue{n, op.Payment}] = struct{}{}
 	}
-	d.size += size
-	d.commit.Ops = append(d.commit.Ops, &pb.Op{Op: &pb.Op_Settle{Settle: op}})
+	draft.size += size
+	draft.commit.Ops = append(draft.commit.Ops, &pb.Op{Op: &pb.Op_Settle{Settle: op}})
 	return Settlement{SettleDone, now}
 }
 

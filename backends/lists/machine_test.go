@@ -618,7 +618,7 @@ func TestMovesInParts(t *testing.T) {
 			t.Errorf("the steps were %v, want %v", b.trace, want)
 		}
 		d := b.draft()
-		if _, err := d.OutTaken(1, m.Taken()); err != nil {
+		if _, err := d.OutUnits(1, m.Taken()); err != nil {
 			t.Fatal(err)
 		}
 		b.append(d)

@@ -61,7 +61,7 @@ func TestTakesNothing(t *testing.T) {
 		t.Errorf("%v are taken, want 3; empty %v", m.Taken(), m.Empty())
 	}
 	d := b.draft()
-	if _, err := d.OutTaken(1, m.Taken()); err != nil {
+	if _, err := d.OutUnits(1, m.Taken()); err != nil {
 		t.Fatal(err)
 	}
 	b.append(d)
@@ -84,7 +84,7 @@ func TestTakesNothing(t *testing.T) {
 	m.Take(2)
 	b.calls(m, lists.TakeCall)
 	d = b.draft()
-	if _, err := d.OutTaken(2, m.Taken()); err != nil {
+	if _, err := d.OutUnits(2, m.Taken()); err != nil {
 		t.Fatal(err)
 	}
 	b.append(d)
@@ -129,7 +129,7 @@ func TestFoundEmpty(t *testing.T) {
 	read := func(b *bench, m *lists.Machine) { b.calls(m, lists.ReadCall) }
 	give := func(b *bench, m *lists.Machine) {
 		d := b.draft()
-		_, err := d.OutTaken(1, m.Taken())
+		_, err := d.OutUnits(1, m.Taken())
 		b.must(err)
 		b.append(d)
 		m.Sent()

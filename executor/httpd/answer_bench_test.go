@@ -25,7 +25,7 @@ func (w *nowhere) WriteHeader(int)             {}
 func BenchmarkAnswer(b *testing.B) {
 	s := New(Config{Log: slog.New(slog.DiscardHandler), Sales: []executor.Service{&httpdtest.Fake{Name: "movie",
 		ClaimFunc: func(context.Context, executor.Request) executor.Answer { return httpdtest.SoldTo("ada") }}}})
-	serve := s.identified(s.answer)
+	serve := s.identified(s.answerBuyer)
 	for _, with := range []struct {
 		name   string
 		header http.Header

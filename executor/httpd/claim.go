@@ -14,11 +14,11 @@ import (
 	"salectl/executor/request"
 )
 
-// maxClaimBody is the maximum size of a claim's body: with names of units, that of a stream message.
+// maxClaimBody is the maximum size of a claim's body in bytes, equal to that of a stream's message.
 const maxClaimBody = streampb.MaxMessage
 
-// claimBufferSize is the size in bytes of the buffer for a claim's body. Any claim that names no
-// units fits, even if every character of the user's id is escaped.
+// claimBufferSize is the size in bytes of the buffer for a claim's body. The body of any claim without names
+// of units fits, even if every character of the user's id is escaped.
 const claimBufferSize = 4096
 
 // claimBuffers are the reusable buffers for reading and answering one claim.
@@ -30,76 +30,77 @@ type claimBuffers struct {
 
 var claimBufferPool = sync.Pool{New: func() any { return &claimBuffers{out: make([]byte, 0, 1024)} }}
 
-// postClaim handles POST /v1/sales/{sale}/claims. It returns the outcome as metrics count it.
+// postClaim handles POST /v1/sales/{sale}/claims. It returns the outcome under which metrics count the answer.
 func (target target) postClaim(w http.ResponseWriter, r *http.Request) (label api.Outcome, _ *wire.Problem) {
-	sale, b := target.sale, claimBufferPool.Get().(*claimBuffers)
-	defer claimBufferPool.Put(b)
+	sale, buffers := target.sale, claimBufferPool.Get().(*claimBuffers)
+	defer claimBufferPool.Put(buffers)
 
-	claim, f := readClaim(r, &b.in, target.bodies)
-	if f != nil {
-		return "", f
+	claim, problem := readClaim(r, &buffers.in, target.bodies)
+	if problem != nil {
+		return "", problem
 	}
-	ctx := &lateTimeout{Context: r.Context(), timeout: target.config.ClaimTimeout}
+	ctx := &lazyTimeout{Context: r.Context(), timeout: target.config.ClaimTimeout}
 	defer ctx.cancel()
-	var a executor.Answer
+	var answer executor.Answer
 	if target.draining.Load() {
-		a = sale.Refuse(claim, request.Refusal(api.Draining))
+		answer = sale.Refuse(claim, request.Refusal(api.Draining))
 	} else {
-		a = sale.Do(ctx, claim)
+		answer = sale.Do(ctx, claim)
 	}
 	sale.setPlace(w.Header(), sale.Place(claim.User))
 
-	if !a.Accepted() {
-		return "", wire.Refusal(sale.name, sale.clock, &a)
+	if !answer.Accepted() {
+		return "", wire.Refusal(sale.name, sale.clock, &answer)
 	}
-	b.out = wire.AppendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
-	h := w.Header()
-	h["Content-Type"] = wire.JSONType
-	if a.Replayed {
+	buffers.out = wire.AppendClaim(buffers.out[:0], answer.Outcome, sale.name, &answer.Claim)
+	header := w.Header()
+	header["Content-Type"] = wire.JSONType
+	if answer.Replayed {
 		w.WriteHeader(http.StatusOK)
 	} else {
-		b.location[0] = locationOf(sale.name, &a.Claim)
-		h["Location"] = b.location[:] // net/http does not retain it after WriteHeader
-		w.WriteHeader(a.Outcome.Row().Status)
+		buffers.location[0] = locationOf(sale.name, &answer.Claim)
+		header["Location"] = buffers.location[:] // net/http does not retain it after WriteHeader
+		w.WriteHeader(answer.Outcome.Row().Status)
 	}
-	w.Write(b.out)
-	return labelOf(&a), nil
+	w.Write(buffers.out)
+	return outcomeLabel(&answer), nil
 }
 
-// lateTimeout is a context with a timeout that begins with the first use of Done, Err or Deadline. A claim that
-// does not wait, as most do once all is sold, saves the timer and four allocations.
-type lateTimeout struct {
+// lazyTimeout is a context with a timeout that begins with the first call of Done, Err or Deadline. Most claims
+// do not wait once all units are sold. They save the timer and four allocations.
+type lazyTimeout struct {
 	context.Context // without the timeout
 	timeout         time.Duration
-	begin           sync.Once
-	within          context.Context // with the timeout; nil until begin
-	end             context.CancelFunc
+	begin           sync.Once       // sets timed and stop
+	timed           context.Context // with the timeout
+	stop            context.CancelFunc
 }
 
-func (t *lateTimeout) limited() context.Context {
-	t.begin.Do(func() { t.within, t.end = context.WithTimeout(t.Context, t.timeout) })
-	return t.within
+// start starts the timer at its first call, and returns the context with the timeout.
+func (t *lazyTimeout) start() context.Context {
+	t.begin.Do(func() { t.timed, t.stop = context.WithTimeout(t.Context, t.timeout) })
+	return t.timed
 }
 
-func (t *lateTimeout) Done() <-chan struct{}       { return t.limited().Done() }
-func (t *lateTimeout) Err() error                  { return t.limited().Err() }
-func (t *lateTimeout) Deadline() (time.Time, bool) { return t.limited().Deadline() }
+func (t *lazyTimeout) Done() <-chan struct{}       { return t.start().Done() }
+func (t *lazyTimeout) Err() error                  { return t.start().Err() }
+func (t *lazyTimeout) Deadline() (time.Time, bool) { return t.start().Deadline() }
 
-// cancel stops the timer. net/http ends the request's context.
-func (t *lateTimeout) cancel() {
-	t.begin.Do(func() { t.within, t.end = t.Context, func() {} })
-	t.end()
+// cancel stops the timer if it was started. net/http ends the request's context.
+func (t *lazyTimeout) cancel() {
+	t.begin.Do(func() { t.timed, t.stop = t.Context, func() {} })
+	t.stop()
 }
 
-// labelOf returns the outcome of a request that was carried out, as metrics count it.
-func labelOf(a *executor.Answer) api.Outcome {
+// outcomeLabel returns the outcome under which metrics count a successful answer.
+func outcomeLabel(a *executor.Answer) api.Outcome {
 	if a.Replayed {
 		return api.Replayed
 	}
 	return a.Outcome
 }
 
-// locationOf returns the path of an accepted claim. For a unit from a list, that is the path of the user.
+// locationOf returns the path of an accepted claim. If a list on a node granted its unit, that is the user's path.
 func locationOf(sale string, c *executor.Claim) string {
 	if c.ID.Unit != 0 {
 		return api.UserPath(sale, c.User)
@@ -109,11 +110,11 @@ func locationOf(sale string, c *executor.Claim) string {
 	return string(c.ID.Append(b))
 }
 
-// readClaim reads a claim from an HTTP request. buf is memory for the body; the result does not refer to it.
+// readClaim reads a claim from an HTTP request. It reads the body into buf, which the result does not refer to.
 func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memory) (executor.Request, *wire.Problem) {
 	var none executor.Request
-	if f := wire.CheckContentType(r, api.TypeJSON); f != nil { // see readJSON
-		return none, f
+	if problem := wire.CheckContentType(r, api.TypeJSON); problem != nil { // see readJSON
+		return none, problem
 	}
 	key := ""
 	switch keys := r.Header[api.KeyHeader]; len(keys) {
@@ -126,54 +127,54 @@ func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memor
 	default:
 		return none, wire.Malformed("%s: given %d times", api.KeyHeader, len(keys))
 	}
-	body, f := readBody(r, buf[:], maxClaimBody, bodies)
-	if f != nil {
-		return none, f
+	body, problem := readBody(r, buf[:], maxClaimBody, bodies)
+	if problem != nil {
+		return none, problem
 	}
-	claim, f := wire.ParseClaim(body)
+	claim, problem := wire.ParseClaim(body)
 	claim.Key = key
-	return claim, f
+	return claim, problem
 }
 
-// maxSettlement is the maximum size of a settlement's body. The longest texts take a sixth of it,
-// or all of it if every letter is escaped.
+// maxSettlement is the maximum size of a settlement's body in bytes. Texts of the maximum length take a sixth
+// of it, or all of it if every letter is escaped.
 const maxSettlement = 8192
 
 // postSettlement handles POST /v1/sales/{sale}/claims/{claim}/{how}.
 func (target target) postSettlement(w http.ResponseWriter, r *http.Request) (label api.Outcome, _ *wire.Problem) {
 	sale, how := target.sale, target.how
-	body, f := readJSON(r, maxSettlement, target.bodies)
-	var x api.Settlement
-	if f == nil {
-		x, f = wire.ParseSettlement(body, how)
+	body, problem := readJSON(r, maxSettlement, target.bodies)
+	var settlement api.Settlement
+	if problem == nil {
+		settlement, problem = wire.ParseSettlement(body, how)
 	}
-	if f != nil {
-		return "", f
+	if problem != nil {
+		return "", problem
 	}
-	a := target.settle(r.Context(), target.id, how, x)
-	if a.Claim.User != "" {
-		sale.setPlace(w.Header(), sale.PlaceOf(a.Claim.ID.Shard))
+	answer := target.settle(r.Context(), target.id, how, settlement)
+	if answer.Claim.User != "" {
+		sale.setPlace(w.Header(), sale.PlaceOf(answer.Claim.ID.Shard))
 	}
-	if a.Outcome != how.Done() {
-		wire.SetNotSettledMessage(&a)
-		return "", wire.Refusal(sale.name, sale.clock, &a)
+	if answer.Outcome != how.Done() {
+		wire.SetNotSettledMessage(&answer)
+		return "", wire.Refusal(sale.name, sale.clock, &answer)
 	}
 	w.Header()["Content-Type"] = wire.JSONType
-	w.Write(wire.AppendClaim(nil, a.Outcome, sale.name, &a.Claim))
-	return labelOf(&a), nil
+	w.Write(wire.AppendClaim(nil, answer.Outcome, sale.name, &answer.Claim))
+	return outcomeLabel(&answer), nil
 }
 
-// settle settles a claim.
+// settle confirms, extends, cancels or refunds, by how, the claim with an id. The id is as in the path.
 func (target target) settle(ctx context.Context, claim string, how api.How, body api.Settlement) executor.Answer {
 	id, ok := api.ParseClaimID(claim)
-	x := executor.Settlement{Claim: id, How: how, Settlement: body}
+	settlement := executor.Settlement{Claim: id, How: how, Settlement: body}
 	switch {
 	case target.draining.Load():
 		return executor.Answer{Outcome: api.Draining}
 	case !ok:
-		return target.sale.reportUnrecorded(claim, &x, executor.Answer{Outcome: api.NoSuchClaim})
+		return target.sale.reportUnrecorded(claim, &settlement, executor.Answer{Outcome: api.NoSuchClaim})
 	}
 	ctx, cancel := context.WithTimeout(ctx, target.config.ClaimTimeout)
 	defer cancel()
-	return target.sale.Do(ctx, executor.Request{Settle: &x})
+	return target.sale.Do(ctx, executor.Request{Settle: &settlement})
 }

@@ -52,8 +52,8 @@ func readDrain(r *http.Request) (undo bool, _ *wire.Problem) {
 	if f != nil {
 		return false, f
 	}
-	p := wire.Parser{In: body}
-	f = p.Body(`{"undo": true}`, func(field []byte) (f *wire.Problem) {
+	p := wire.Parser{Input: body}
+	f = p.Object(`{"undo": true}`, func(field []byte) (f *wire.Problem) {
 		if string(field) != "undo" {
 			return wire.Malformed("%s: unknown field; there is undo", wire.QuoteName(field))
 		}

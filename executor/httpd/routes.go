@@ -17,27 +17,27 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// route answers the requests for one path.
+// route is the handler of one path, with the methods and the rights that it requires.
 type route struct {
 	methods string        // as in the header Allow; GET includes HEAD
 	needs   access.Rights // of the token; 0: none is needed
 	handle  handler
 }
 
-// handler answers a request or returns why it refuses it, as a wire.Handler does.
+// handler answers a request or returns the Problem for which it refuses the request, as a wire.Handler does.
 type handler = func(target, http.ResponseWriter, *http.Request) *wire.Problem
 
-// target is what the path and the token of a request determine. Its methods are the handlers.
+// target is the sale, id and rights that a request's path and token determine. Its methods are the handlers.
 type target struct {
 	*Server
-	sale  *sale  // nil for a path of no single sale
-	id    string // in place of * in the path, with its escapes
-	how   api.How
+	sale  *sale   // nil for a path of no single sale
+	id    string  // of a claim or user: the part of the path at *, still escaped
+	how   api.How // the part of the path after the id
 	grant access.Grant
 	admin bool // the request came to the admin address
 }
 
-// routes are the paths for buyers. {sale} is a placeholder for the path of a sale, and * for an id.
+// routes are the routes for buyers, by path. {sale} stands for the path of a sale, and * for an id.
 var routes = map[string]route{
 	api.OpenAPIPath:           {http.MethodGet, 0, target.getOpenAPI},
 	api.AllSalesPath:          {http.MethodGet, access.MayClaim, target.getSales},
@@ -53,9 +53,9 @@ var routes = map[string]route{
 	"{sale}" + paymentPath:    {http.MethodPost, 0, counted(target.postWebhook, (*saleMetrics).countWebhook)},
 }
 
-// adminRoutes are the paths for operators. The address of buyers is open to every application that
-// sells. None of these may refund a claim or take a process out of service, so both are here. Reading
-// needs no token: the listener controls access.
+// adminRoutes are the routes for operators. The address of buyers is open to every application that sells.
+// No such application may refund a claim or drain a process, so both are here. Reading needs no token: the
+// listener controls access.
 var adminRoutes = map[string]route{
 	api.AlivePath:            {http.MethodGet, 0, target.getAlive},
 	api.ReadyPath:            {http.MethodGet, 0, target.getReady},
@@ -64,13 +64,13 @@ var adminRoutes = map[string]route{
 	"{sale}":                 {http.MethodGet, 0, target.getSale},
 	"{sale}/claims/*/refund": {http.MethodPost, access.MayOperate, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/drain":           {"GET, POST", access.MayOperate, target.drain},
-	"/":                      {http.MethodGet, 0, target.getRoot},
-	"/dashboard":             {http.MethodGet, 0, target.getRoot},
+	"/":                      {http.MethodGet, 0, target.redirectToDashboard},
+	"/dashboard":             {http.MethodGet, 0, target.redirectToDashboard},
 	"/metrics":               {http.MethodGet, 0, target.getMetrics},
 }
 
-// counted returns a handler that counts its answers and their durations. The label of a refusal is its
-// outcome; a refusal that is not about a claim has none, and counts as rejected.
+// counted returns a handler that calls answer, and then count with the outcome and the duration. The outcome of
+// a refusal is that of its Problem or, if it has none, rejected.
 func counted(
 	answer func(target, http.ResponseWriter, *http.Request) (label api.Outcome, _ *wire.Problem),
 	count func(*saleMetrics, api.How, api.Outcome, time.Duration),
@@ -87,19 +87,17 @@ func counted(
 	}
 }
 
-// answer handles a request of buyers.
-func (server *Server) answer(w http.ResponseWriter, r *http.Request) *wire.Problem {
+// answerBuyer answers a request to the address of buyers.
+func (server *Server) answerBuyer(w http.ResponseWriter, r *http.Request) *wire.Problem {
 	return server.route(w, r, routes, target{Server: server})
 }
 
-// admin returns a handler for operators: /healthz, /readyz, /openapi.json, the state of sales with
-// their lock nodes and shards, the pages of package dashboard and, if Config.Metrics is set,
-// /metrics. A refund and a drain need a token that may operate, if there are tokens.
-func (server *Server) admin() wire.Handler {
+// adminHandler returns the handler of the admin address, for adminRoutes and the pages of package dashboard.
+func (server *Server) adminHandler() wire.Handler {
 	pages := server.dashboard.Handler()
 	return func(w http.ResponseWriter, r *http.Request) *wire.Problem {
 		p := r.URL.EscapedPath()
-		if !strings.HasPrefix(p, dashboard.Path) || strings.TrimSuffix(p, "/") != path.Clean(p) { // its mux would redirect the latter
+		if !strings.HasPrefix(p, dashboard.Path) || strings.TrimSuffix(p, "/") != path.Clean(p) { // the mux of dashboard would redirect an unclean path
 			return server.route(w, r, adminRoutes, target{Server: server, admin: true})
 		}
 		refusal := checkMethod(r, http.MethodGet)
@@ -110,14 +108,14 @@ func (server *Server) admin() wire.Handler {
 	}
 }
 
-// route calls the handler of a request's path, or returns why it must not.
+// route calls the handler of a request's path in routes, or returns the Problem of a path, token or method
+// that is not accepted.
 //
-// It parses paths without http.ServeMux for two reasons. The id of a user may be any text, and
-// ServeMux would redirect the ids "." and ".." to other pages. And its 404 and 405 responses are no
-// problem documents.
-func (server *Server) route(w http.ResponseWriter, r *http.Request, routes map[string]route, t target) *wire.Problem {
+// It does not use http.ServeMux, which would redirect the user ids "." and ".." to other pages. The 404 and
+// 405 responses of ServeMux are no problem documents either.
+func (server *Server) route(w http.ResponseWriter, r *http.Request, routes map[string]route, target target) *wire.Problem {
 	path, name := r.URL.EscapedPath(), ""
-	pattern := path // of a claim, on the stack
+	pattern := path // a key of routes; allocated on the stack for a claim
 	below, ofSale := strings.CutPrefix(path, api.SalesPath)
 	if ofSale {
 		name, _, _ = strings.Cut(below, "/")
@@ -130,9 +128,9 @@ func (server *Server) route(w http.ResponseWriter, r *http.Request, routes map[s
 			pattern = "{sale}" + rest
 		} else {
 			var how string
-			t.id, how, _ = strings.Cut(after, "/")
-			t.how = api.How(how)
-			pattern = "{sale}" + kind + "*" + after[len(t.id):]
+			target.id, how, _ = strings.Cut(after, "/")
+			target.how = api.How(how)
+			pattern = "{sale}" + kind + "*" + after[len(target.id):]
 		}
 	}
 	route, known := routes[pattern]
@@ -140,12 +138,12 @@ func (server *Server) route(w http.ResponseWriter, r *http.Request, routes map[s
 	switch {
 	case pattern == "{sale}/stream" && stream.FromPeer(r):
 		needs = access.MayOperate
-	case !known && ofSale && !t.admin:
+	case !known && ofSale && !target.admin:
 		needs = access.MayClaim
 	}
 	var refusal *wire.Problem
 	if needs != 0 {
-		t.grant, refusal = server.letIn(r, needs)
+		target.grant, refusal = server.authorize(r, needs)
 	}
 	if refusal == nil && !known {
 		refusal = noSuchRoute(pattern)
@@ -157,18 +155,18 @@ func (server *Server) route(w http.ResponseWriter, r *http.Request, routes map[s
 	case refusal != nil:
 		return refusal
 	case ofSale:
-		if pattern != "{sale}/stream" && !t.admin { // a stream of clients waits itself; one of a peer must not wait
+		if pattern != "{sale}/stream" && !target.admin { // stream.Server waits for clients; a peer must not wait
 			server.awaitOpened(r.Context())
 		}
-		if t.sale = server.sales()[name]; t.sale == nil {
+		if target.sale = server.sales()[name]; target.sale == nil {
 			return server.notServed(name)
 		}
 	}
-	return route.handle(t, w, r)
+	return route.handle(target, w, r)
 }
 
-// noSuchRoute returns the problem of a path that the address does not have. If the server has the path at
-// its other address, the outcome is bad_request, which clients show and do not send again.
+// noSuchRoute returns the problem of a path that does not exist at the address of the request. If it exists at
+// the other address of the server, the outcome is bad_request, so that clients show the detail and do not retry.
 func noSuchRoute(pattern string) *wire.Problem {
 	_, ofBuyers := routes[pattern]
 	_, ofAdmin := adminRoutes[pattern]
@@ -183,8 +181,9 @@ func noSuchRoute(pattern string) *wire.Problem {
 	return wire.NoSuchPath()
 }
 
-// letIn returns the rights of a request, and why it must not be answered, if its token lacks one.
-func (server *Server) letIn(r *http.Request, needs access.Rights) (access.Grant, *wire.Problem) {
+// authorize returns the rights of a request. It returns a Problem if the request lacks one of the rights needs,
+// or was sent by a web page of another site.
+func (server *Server) authorize(r *http.Request, needs access.Rights) (access.Grant, *wire.Problem) {
 	grant := server.config.Tokens.OfRequest(r)
 	missing := grant.May(needs)
 	if missing == nil && access.CrossOrigin(r) {
@@ -193,7 +192,7 @@ func (server *Server) letIn(r *http.Request, needs access.Rights) (access.Grant,
 	return grant, missing
 }
 
-// checkMethod returns a problem unless a request has one of the methods.
+// checkMethod returns a problem unless the method of a request is one of methods, as in route.
 func checkMethod(r *http.Request, methods string) *wire.Problem {
 	method := r.Method
 	if method == http.MethodHead {
@@ -209,8 +208,8 @@ func checkMethod(r *http.Request, methods string) *wire.Problem {
 	return p
 }
 
-// notServed returns the problem of a sale that is not served here: the sale does not exist, or this
-// server should serve it but cannot yet.
+// notServed returns the problem of a request for a sale that the server does not serve. Either the sale does
+// not exist, or the server cannot serve it yet.
 func (server *Server) notServed(name string) *wire.Problem {
 	p := wire.ProblemOf(api.NoSuchSale)
 	if lack, declared := (*server.unserved.Load())[name]; declared && !lack.Absent {
@@ -220,16 +219,19 @@ func (server *Server) notServed(name string) *wire.Problem {
 	return p
 }
 
+// getAlive handles GET /healthz: the process answers requests.
 func (target) getAlive(w http.ResponseWriter, _ *http.Request) *wire.Problem {
 	io.WriteString(w, "ok\n")
 	return nil
 }
 
-func (target) getRoot(w http.ResponseWriter, r *http.Request) *wire.Problem {
+// redirectToDashboard handles GET / and /dashboard.
+func (target) redirectToDashboard(w http.ResponseWriter, r *http.Request) *wire.Problem {
 	http.Redirect(w, r, dashboard.Path, http.StatusFound)
 	return nil
 }
 
+// getMetrics handles GET /metrics.
 func (target target) getMetrics(w http.ResponseWriter, r *http.Request) *wire.Problem {
 	if target.config.Metrics == nil {
 		return wire.NoSuchPath()

@@ -28,7 +28,7 @@ const (
 // are answered. It returns nil, or an error if some had no answer within DrainTimeout. It always closes
 // the listener.
 func (server *Server) Serve(ctx context.Context, listener net.Listener) error {
-	handler := server.config.Certificates.Require(needsNoCertificate, server.answer)
+	handler := server.config.Certificates.Require(needsNoCertificate, server.answerBuyer)
 	if server.config.Tokens == nil { // without tokens, web pages could use the server
 		handler = access.WithHosts(listener.Addr(), server.config.Hosts, handler)
 	}
@@ -71,7 +71,7 @@ func (server *Server) Retired() { server.retired.Store(true) }
 // ServeAdmin answers operators on listener until ctx ends. It should end after Serve has returned,
 // so that readyz can report the drain.
 func (server *Server) ServeAdmin(ctx context.Context, listener net.Listener) error {
-	handler := server.config.Certificates.Require(needsNoCertificate, server.admin())
+	handler := server.config.Certificates.Require(needsNoCertificate, server.adminHandler())
 	inner := server.httpServer(access.WithHosts(listener.Addr(), server.config.Hosts, handler))
 	return server.serve(ctx, access.NewListener(listener, AdminConnections), inner, server.dashboard.Close)
 }

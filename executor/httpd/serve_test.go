@@ -229,7 +229,7 @@ func TestBuyerGone(t *testing.T) {
 // a claim may take, a slow append would look like a buyer who has gone.
 func TestDeadlinesLeaveRoomForAClaim(t *testing.T) {
 	s := New(Config{ClaimTimeout: time.Minute})
-	h := s.httpServer(s.answer)
+	h := s.httpServer(s.answerBuyer)
 	if h.ReadTimeout <= h.ReadHeaderTimeout+time.Minute || h.WriteTimeout <= h.ReadTimeout {
 		t.Errorf("read %s, write %s for claims of a minute", h.ReadTimeout, h.WriteTimeout)
 	}
@@ -459,8 +459,8 @@ func TestReceiveWindows(t *testing.T) {
 
 // ServeHTTP handles a request of buyers without a listener.
 func (server *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	server.identified(server.answer)(w, r)
+	server.identified(server.answerBuyer)(w, r)
 }
 
 // Admin returns a handler for requests of operators without a listener.
-func (server *Server) Admin() http.Handler { return server.identified(server.admin()) }
+func (server *Server) Admin() http.Handler { return server.identified(server.adminHandler()) }

@@ -78,7 +78,7 @@ func (sale *sale) answerWebhook(w http.ResponseWriter, r *http.Request, event *p
 			"payment", event.Payment, "outcome", answer.Outcome)
 	}
 	wire.WriteJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: answer.Outcome, Sale: sale.name, Claim: event.Claim, RefundDue: answer.RefundDue})
-	return labelOf(answer), nil
+	return outcomeLabel(answer), nil
 }
 
 // webhookRefusal returns the problem of a message without a final result, or about no claim or no sale.

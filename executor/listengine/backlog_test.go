@@ -42,7 +42,7 @@ func newCountedOf(t *testing.T, most int64, listed bool, change func(*shard.Conf
 	c := &counted{T: t, completed: map[*request.Ticket]int{}, g: New(spec.AckRedis, 100), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
 	for i := range 2 {
 		cfg := shard.Config{
-			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
+			Shard: i, Log: fmt.Sprint("log-", i), Writer: []byte("12345678"), Address: "a:1", UID: saletest.UID,
 			Totals: shard.NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
 		}
 		change(&cfg)

@@ -1197,7 +1197,7 @@ func TestGrabberStalls(t *testing.T) {
 func TestGrabberOwns(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	s := shard.New(shard.Config{
-		Shard: 1, Log: "log-2", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID, Follows: true,
+		Shard: 1, Log: "log-2", Writer: []byte("12345678"), Address: "a:1", UID: saletest.UID, Follows: true,
 		Totals: shard.NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
 	})
 	c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)

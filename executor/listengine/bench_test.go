@@ -26,7 +26,7 @@ func BenchmarkGrabCalls(b *testing.B) {
 			var queues []*queue
 			for i := range shards {
 				s := shard.New(shard.Config{
-					Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
+					Shard: i, Log: fmt.Sprint("log-", i), Writer: []byte("12345678"), Address: "a:1", UID: saletest.UID,
 					Totals: shard.NewSaleTotals(shards), Doubts: new(request.Doubts), Clock: func() clock.Now { return now },
 				})
 				s.SetRights(shard.Rights{Lease: saletest.Lease(b, now), ReadAt: now, TTL: quorum.DefaultTTL})

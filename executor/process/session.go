@@ -64,7 +64,7 @@ type drawing struct {
 func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *session {
 	n := run.Shards
 	cfg := shard.Config{
-		Me: own.Me, Address: own.Address, UID: run.UID, Clock: own.Clock, Queue: own.Queue, Bounds: own.Bounds,
+		Writer: own.Me, Address: own.Address, UID: run.UID, Clock: own.Clock, Queue: own.Queue, Bounds: own.Bounds,
 		Doubts: &d.doubts, ObserveWait: own.Committed,
 	}
 	t := &session{

@@ -19,97 +19,97 @@ const CallTimeout = 2 * time.Second
 // before any answer is delivered: at most one call of the store and one of the list's node are under
 // way. wake is the monotonic time at which Ticked is due; 0: it is not due. If the shard has ended,
 // Act closes it, and no later event has an effect.
-func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
-	s.collect()
-	e := s.seq.next(s.Clock())
+func (shard *Shard) Act(do func(calls.Call)) (wake time.Duration) {
+	shard.collect()
+	e := shard.seq.next(shard.Clock())
 	if e.Send != nil {
-		do(calls.OfLogs(s.callName(e.Send), CallTimeout, e.Send, s.storeReplied))
+		do(calls.OfLogs(shard.callName(e.Send), CallTimeout, e.Send, shard.storeReplied))
 	}
 	if e.List != nil {
-		do(calls.OfList(s.node, "list "+e.List.Kind.String(), CallTimeout, e.List.Do, s.listReplied,
+		do(calls.OfList(shard.node, "list "+e.List.Kind.String(), CallTimeout, e.List.Do, shard.listReplied,
 			func(err error) lists.Reply { return lists.Reply{Err: err} }))
 	}
-	s.applyEffects(e)
-	if _, over := s.Ended(); over {
-		s.close()
+	shard.applyEffects(e)
+	if _, over := shard.Ended(); over {
+		shard.close()
 	}
 	return e.Wake
 }
 
 // storeReplied applies the reply of the store. It delivers the tickets that the reply has answered
 // before the next commit is decided.
-func (s *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
-	if _, over := s.Ended(); over {
+func (shard *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
+	if _, over := shard.Ended(); over {
 		return
 	}
-	s.Apply(replied{r})
-	answered := s.seq.requests.takeAnswered()
-	s.deliverAnswered(answered)
-	s.answeredCount += len(answered)
+	shard.Apply(replied{r})
+	answered := shard.seq.requests.takeAnswered()
+	shard.deliverAnswered(answered)
+	shard.answeredCount += len(answered)
 }
 
 // listReplied applies the reply of the list's node.
-func (s *Shard) listReplied(_ clock.Now, r lists.Reply) {
-	if _, over := s.Ended(); !over {
-		s.Apply(listReplied{r})
+func (shard *Shard) listReplied(_ clock.Now, r lists.Reply) {
+	if _, over := shard.Ended(); !over {
+		shard.Apply(listReplied{r})
 	}
 }
 
 // TakeAnsweredCount returns how many requests the store's replies have answered since its last call.
-func (s *Shard) TakeAnsweredCount() int {
-	n := s.answeredCount
-	s.answeredCount = 0
+func (shard *Shard) TakeAnsweredCount() int {
+	n := shard.answeredCount
+	shard.answeredCount = 0
 	return n
 }
 
 // applyEffects delivers the answers and messages of the sequencer, and publishes the shard's condition.
-func (s *Shard) applyEffects(e Effects) {
-	s.deliverAnswered(e.answered)
+func (shard *Shard) applyEffects(e Effects) {
+	shard.deliverAnswered(e.answered)
 	for _, m := range e.messages {
-		s.post(m)
+		shard.post(m)
 	}
-	now := s.Clock()
-	stall := s.seq.stall(now)
-	if !s.Listed {
+	now := shard.Clock()
+	stall := shard.seq.stall(now)
+	if !shard.Listed {
 		period := uint64(0)
-		if s.seq.mode == serving {
+		if shard.seq.mode == serving {
 			period = 1
 		}
-		s.ForgetDoubts(false, period)
+		shard.ForgetDoubts(false, period)
 	} else {
 		drained := e.list.Refusal != nil
-		s.ForgetDoubts(drained, e.list.Fill) // before the node is called under a new fill
-		s.nodeQueue.ApplyEffects(now, e.list)
-		s.listReady.Store(drained || e.list.Fill != 0)
-		stall = cmp.Or(stall, s.nodeQueue.State(now).Stall)
+		shard.ForgetDoubts(drained, e.list.Fill) // before the node is called under a new fill
+		shard.nodeQueue.ApplyEffects(now, e.list)
+		shard.listReady.Store(drained || e.list.Fill != 0)
+		stall = cmp.Or(stall, shard.nodeQueue.State(now).Stall)
 	}
-	s.setBack.Store(int64(s.seq.setBack))
-	s.serving.Store(s.seq.mode == serving)
-	s.follows.Store(s.seq.follows && s.seq.mode == takingOver)
-	s.stall.Store(stall)
+	shard.setBack.Store(int64(shard.seq.setBack))
+	shard.serving.Store(shard.seq.mode == serving)
+	shard.follows.Store(shard.seq.follows && shard.seq.mode == takingOver)
+	shard.stall.Store(stall)
 }
 
 // close ends the shard, and refuses the requests that still arrive.
-func (s *Shard) close() {
-	s.serving.Store(false)
-	s.inbox.close(s.seq.refusal)
-	if s.Listed {
-		s.nodeQueue.ShutDown(s.seq.refusal)
+func (shard *Shard) close() {
+	shard.serving.Store(false)
+	shard.inbox.close(shard.seq.refusal)
+	if shard.Listed {
+		shard.nodeQueue.ShutDown(shard.seq.refusal)
 	}
-	s.collect()
-	s.deliverAnswered(s.seq.next(s.Clock()).answered)
+	shard.collect()
+	shard.deliverAnswered(shard.seq.next(shard.Clock()).answered)
 }
 
 // callName returns the name of a call of the store: "read shard", "read back", or "append" and the
 // kind of ops that it appends, "mixed" if there are several.
-func (s *Shard) callName(r *ledger.Request) string {
+func (shard *Shard) callName(r *ledger.Request) string {
 	switch {
-	case r.Kind != ledger.AppendRequest && s.seq.sent != nil:
+	case r.Kind != ledger.AppendRequest && shard.seq.sent != nil:
 		return "read back"
 	case r.Kind != ledger.AppendRequest:
 		return "read shard"
 	}
-	kinds := ledger.OpNames(s.seq.sent.Commit)
+	kinds := ledger.OpNames(shard.seq.sent.Commit)
 	switch {
 	case kinds[0] == "claim" && len(kinds) == 1:
 		return "append claims"

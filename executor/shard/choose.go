@@ -162,7 +162,7 @@ func (x *transfers) draftOut(d *ledger.Draft, w Message) (ledger.Transfer, error
 	if len(units) == 0 {
 		return ledger.Transfer{}, nil
 	}
-	return d.OutTaken(w.From, units)
+	return d.OutUnits(w.From, units)
 }
 
 // reservedUnits returns the units that the requesting shard does not get, because claims that wait here

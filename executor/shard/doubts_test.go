@@ -39,7 +39,7 @@ func TestLimitReachedDecides(t *testing.T) {
 // newUnread returns a shard that has not read its log.
 func newUnread(testing.TB) *Shard {
 	return New(Config{
-		Log: "log", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
+		Log: "log", Writer: []byte("12345678"), Address: "a:1", UID: saletest.UID,
 		Totals: NewSaleTotals(1), Doubts: new(request.Doubts), Clock: clock.System(),
 	})
 }

@@ -31,10 +31,10 @@ type listEngine struct {
 
 // UseList makes a list of a node the engine of a shard. Requests for one unit wait in the queue. It must be
 // called before the first event.
-func (s *Shard) UseList(l lists.List, sizes lists.Sizes, queue NodeQueue) {
-	s.nodeQueue = queue
-	s.Listed = true
-	s.seq.list = &listEngine{q: s.seq, list: lists.NewMachine(l, sizes), queue: queue, unlogged: make(map[int64][]*request.Ticket)}
+func (shard *Shard) UseList(l lists.List, sizes lists.Sizes, queue NodeQueue) {
+	shard.nodeQueue = queue
+	shard.Listed = true
+	shard.seq.list = &listEngine{q: shard.seq, list: lists.NewMachine(l, sizes), queue: queue, unlogged: make(map[int64][]*request.Ticket)}
 }
 
 // open reports whether the list is to grant units. The list of a shard that is paused or closed is off,
@@ -230,7 +230,7 @@ func (e *listEngine) sendUnits(d *ledger.Draft) (failed error) {
 		spare := d.Available()
 		switch {
 		case len(units) > 0:
-			t, failed = d.OutTaken(w.From, units)
+			t, failed = d.OutUnits(w.From, units)
 			units, e.sendsTaken = nil, true
 			return t, failed != nil
 		case spare == 0, open && e.list.Empty(), q.transfers.withholds(w), q.state.Phase == ledger.PhaseClosed:

@@ -32,9 +32,9 @@
 // replies become events. A shard whose units are in a list has a listEngine in its sequencer and a
 // NodeQueue beside its inbox.
 //
-// After 一种基于Redis和HBase的分锁方法 (a patent application of 2016), whose lock on
-// a shard is held here by one owner over many claims, and 管理分布式锁的方法和计算机
-// 可读存储介质 (2018), which orders requests into a serial queue.
+// The design follows two patent applications. In 一种基于Redis和HBase的分锁方法 (2016) each claim locks a shard;
+// here one owner holds the lock over many claims. 管理分布式锁的方法和计算机可读存储介质 (2018) orders requests into
+// a serial queue.
 package shard
 
 import (
@@ -51,29 +51,28 @@ import (
 // be zero. Node is used only with engine redis. All other fields are required.
 type Config struct {
 	Shard       int
-	Log         string // the name of its log
-	Me          []byte // this process, as commits name it
-	Address     string // where it answers, as commits name it
+	Log         string // the name of the shard's log
+	Writer      []byte // identifies this process in commits
+	Address     string // of this process, for other processes; recorded in commits
 	UID         string // of the run
 	Node        int    // index of the node that keeps the shard's list, among the nodes that keep lists
 	Totals      *SaleTotals
 	Doubts      *request.Doubts
 	Clock       clock.Clock
-	Queue       int                        // requests that may wait
-	Bounds      ledger.Bounds              // of a commit; 0: as usual
-	Post        func(Message)              // to another shard
-	Underway    *request.Underway          // tickets of the shard and of its stand-in while another process owns it; nil: there is no stand-in
-	Forward     func([]*request.Ticket)    // queues requests, in their order, for the process that is to decide them; nil: they are refused
-	Applied     uint64                     // a generation that every shard has reached: a log that ends before it is an older copy
-	Follows     bool                       // read the log on while there are no rights to append
-	ObserveWait func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: not called
+	Queue       int                        // maximum number of requests that wait
+	Bounds      ledger.Bounds              // of a commit; 0: the defaults
+	Post        func(Message)              // sends a message to another shard
+	Underway    *request.Underway          // table of undecided tickets, shared with peers.Remote; nil: it is not shared
+	Forward     func([]*request.Ticket)    // queues tickets, in their order, for another process to decide; nil: the shard refuses them
+	Applied     uint64                     // a generation that the log of every shard has: a log that ends before it is an older copy
+	Follows     bool                       // read the log repeatedly until there are rights to append
+	ObserveWait func(waited time.Duration) // receives how long the first request of each answered batch waited; may be nil
 }
 
-// Shard is one shard in the process that serves it: its inbox, the sequencer that decides, the
-// requests without an answer, and the state that other goroutines read meanwhile.
-// One goroutine calls Act, Apply, Loading, Ended, TakeAnsweredCount, TakeTally and the Took of the
-// shard's calls, in a loop: Act, and then the first event or reply that arrives. All other methods are
-// safe for concurrent use.
+// Shard is one shard in the process that serves it: its inbox, the sequencer that decides, the requests
+// without an answer, and the state that other goroutines read. One goroutine runs the shard in a loop: it calls
+// Act, and then Apply with the next event or calls.Call.Took with the next reply. No other goroutine calls these
+// three, Loading, Ended, TakeAnsweredCount or TakeTally. All other methods are safe for concurrent use.
 type Shard struct {
 	ledgerView
 	published
@@ -84,154 +83,154 @@ type Shard struct {
 	forward     func([]*request.Ticket)
 	post        func(Message)
 	observeWait func(time.Duration)
-	node        int
+	node        int // see Config
 
-	answeredCount int // requests that replies of the store have answered; see TakeAnsweredCount
+	answeredCount int // see TakeAnsweredCount
 }
 
-// New returns a shard whose first Act begins to read its log.
-func New(c Config) *Shard {
-	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Totals)
-	seq.follows, seq.minGeneration, seq.bounds = c.Follows, c.Applied, c.Bounds
-	seq.transfers.maxNamed = cmp.Or(c.Bounds.Ranges, maxNamedUnits)
-	s := &Shard{
+// New returns a shard. Its first Act begins to read its log.
+func New(config Config) *Shard {
+	seq := newSequencer(config.Shard, config.Log, config.Writer, config.Address, config.Totals)
+	seq.follows, seq.minGeneration, seq.bounds = config.Follows, config.Applied, config.Bounds
+	seq.transfers.maxNamed = cmp.Or(config.Bounds.Ranges, maxNamedUnits)
+	shard := &Shard{
 		ledgerView: ledgerView{seq: seq},
-		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
-		forward:    c.Forward, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
+		inbox:      inbox{bound: config.Queue, wake: make(chan struct{}, 1)},
+		forward:    config.Forward, post: config.Post, observeWait: config.ObserveWait, node: config.Node,
 	}
-	s.Pending = &request.Pending{
-		Decider: s, Number: c.Shard, UID: c.UID, Underway: cmp.Or(c.Underway, new(request.Underway)), Doubts: c.Doubts, Clock: c.Clock, Forwards: c.Forward != nil,
+	shard.Pending = &request.Pending{
+		Decider: shard, Number: config.Shard, UID: config.UID, Underway: cmp.Or(config.Underway, new(request.Underway)), Doubts: config.Doubts, Clock: config.Clock, Forwards: config.Forward != nil,
 	}
-	return s
+	return shard
 }
 
 // Number returns the shard's number, from 0.
-func (s *Shard) Number() int { return s.seq.shard }
+func (shard *Shard) Number() int { return shard.seq.shard }
 
 // Loading reports whether the shard's log is being read.
-func (s *Shard) Loading() bool { return s.seq.mode == loading }
+func (shard *Shard) Loading() bool { return shard.seq.mode == loading }
 
-// Ended reports whether the shard has ended, and why. An ended shard makes no more calls and ignores
-// events; the reply to a call under way is not waited for.
-func (s *Shard) Ended() (why error, over bool) { return s.seq.why, s.seq.mode == stopped }
+// Ended reports whether the shard has ended, and why. An ended shard makes no more calls. It ignores events,
+// and the reply to a call under way.
+func (shard *Shard) Ended() (why error, ended bool) { return shard.seq.why, shard.seq.mode == stopped }
 
-// TakeTally returns what the shard has counted since its last call.
-func (s *Shard) TakeTally() Tally {
-	t := s.seq.tally
-	s.seq.tally = Tally{}
+// TakeTally returns the counters of the shard and resets them.
+func (shard *Shard) TakeTally() Tally {
+	t := shard.seq.tally
+	shard.seq.tally = Tally{}
 	return t
 }
 
-// AnswerClaim answers a claim from memory if that needs no commit. It sets the answer in a, which is zero, or
-// returns false: the claim is to be queued.
+// AnswerClaim sets the answer to a claim, which must be zero, if that needs no commit. It returns false if the
+// caller must queue the claim.
 //
-// A final claim (Claim.IsFinal) and a reused key are certain even if little of the log is read. Any other answer
-// is certain only while this process may append and the shard has read its log to the end: generations that are
-// not read yet may change the answer.
-func (s *Shard) AnswerClaim(now clock.Now, r *request.Request, a *request.Answer) bool {
-	serves := s.Serves() // before the lookup: the state may be read to its end only after it
+// The answers of a final claim (Claim.IsFinal) and of a reused key are certain even if little of the log is read.
+// Any other answer is certain only while this process may append and the shard has read its log to the end: a
+// generation that is not read yet may change it.
+func (shard *Shard) AnswerClaim(now clock.Now, claim *request.Request, answer *request.Answer) bool {
+	serves := shard.Serves() // before the lookup: the state may be read to its end only after it
 	// One lookup of the state and one of the requests under way suffice, because the state does not change between
 	// them: a request leaves the table only after the state has its outcome.
-	s.state.RLock()
-	ok := s.recall(now, r, a)
+	shard.state.RLock()
+	ok := shard.recall(now, claim, answer)
 	switch {
-	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
-	case !s.May(now):
-		*a, ok = request.Refusal(api.NoQuorum), true
+	case ok && (answer.Accepted() && answer.Claim.IsFinal() || answer.Outcome == api.KeyReused):
+	case !shard.May(now):
+		*answer, ok = request.Refusal(api.NoQuorum), true
 	case !serves:
 		ok = false
-	case !ok && s.seq.totals.AllSold(now):
-		a.Outcome, ok = api.SoldOut, true
+	case !ok && shard.seq.totals.AllSold(now):
+		answer.Outcome, ok = api.SoldOut, true
 	}
-	ok = ok && !s.ListMayContradict(a)
-	contradicted := ok && s.Contradicted(r, a)
-	s.state.RUnlock()
+	ok = ok && !shard.ListMayContradict(answer)
+	contradicted := ok && shard.Contradicted(claim, answer)
+	shard.state.RUnlock()
 	switch {
-	case contradicted && a.Outcome == api.SoldOut:
+	case contradicted && answer.Outcome == api.SoldOut:
 		return false // the earlier request may yet get units: this one is answered after it
 	case contradicted:
-		s.KeepInDoubt(r.User, r.Key)
-		*a = request.Undecided
-	case ok && s.Listed && !s.EndsDoubts(a):
-		*a = s.Refuse(*r, *a) // the list may have given a unit, which the log may have by now
+		shard.KeepInDoubt(claim.User, claim.Key)
+		*answer = request.Undecided
+	case ok && shard.Listed && !shard.EndsDoubts(answer):
+		*answer = shard.Refuse(*claim, *answer) // the list may have given a unit, which the log may have by now
 	}
 	return ok
 }
 
-// Offer queues a ticket and returns "". If it cannot, it returns the outcome that is the reason, and the
-// ticket stays the caller's.
-func (s *Shard) Offer(now clock.Now, t *request.Ticket) api.Outcome {
-	if s.Listed && t.Quantity == 1 { // a list grants no more than one
-		return s.nodeQueue.Offer(now, t)
+// Offer queues a ticket and returns "". If the shard cannot queue it, Offer returns the outcome that is the
+// reason, and the caller retains the ticket.
+func (shard *Shard) Offer(now clock.Now, t *request.Ticket) api.Outcome {
+	if shard.Listed && t.Quantity == 1 { // a list grants no more than one
+		return shard.nodeQueue.Offer(now, t)
 	}
-	return s.inbox.offer(t, s.Pending)
+	return shard.inbox.offer(t, shard.Pending)
 }
 
-// MayHave reports whether the shard's list may have given a user a unit that the log lacks.
-func (s *Shard) MayHave(user string) bool { return s.Listed && s.nodeQueue.MayHave(user) }
+// MayHave reports whether the shard's list may have granted a user a unit that the log lacks.
+func (shard *Shard) MayHave(user string) bool { return shard.Listed && shard.nodeQueue.MayHave(user) }
 
 // SetRights sets the rights of this process to append to the shard.
-func (s *Shard) SetRights(r Rights) {
-	s.rights.Store(&r)
-	s.Post(r)
+func (shard *Shard) SetRights(r Rights) {
+	shard.rights.Store(&r)
+	shard.Post(r)
 }
 
-// Apply applies events to the sequencer, and with it to the ledger's state.
-func (s *Shard) Apply(events ...Event) {
-	s.state.Lock()
-	defer s.state.Unlock()
+// Apply changes the sequencer, and the ledger's state in it, by events in their order.
+func (shard *Shard) Apply(events ...Event) {
+	shard.state.Lock()
+	defer shard.state.Unlock()
 	for _, e := range events {
-		e.happen(s.Clock(), s.seq)
+		e.happen(shard.Clock(), shard.seq)
 	}
 }
 
-// collect takes the events and the queued requests from the inbox and passes them to the sequencer. While a
-// commit is under way requests stay in the inbox, where a requester that stops waiting can withdraw them.
-func (s *Shard) collect() {
-	events, queue := s.inbox.take(s.seq.sent == nil, len(s.seq.requests.waiting))
+// collect moves the events and the queued requests from the inbox to the sequencer. While a commit is under way,
+// requests stay in the inbox, from which a requester can withdraw them.
+func (shard *Shard) collect() {
+	events, queue := shard.inbox.take(shard.seq.sent == nil, len(shard.seq.requests.waiting))
 	if len(events) > 0 {
-		s.Apply(events...)
+		shard.Apply(events...)
 	}
-	s.seq.addRequests(queue)
+	shard.seq.addRequests(queue)
 }
 
-// ConcludeAndDeliver completes requests with their answers, and passes on those that another process is
-// to decide.
-func (s *Shard) ConcludeAndDeliver(ts []*request.Ticket, mayHave func(user string) bool) {
-	s.Conclude(ts, mayHave)
-	s.Deliver(ts)
+// ConcludeAndDeliver checks the answers of tickets by Conclude, and completes or forwards the tickets by Deliver.
+// mayHave is as in Conclude.
+func (shard *Shard) ConcludeAndDeliver(tickets []*request.Ticket, mayHave func(user string) bool) {
+	shard.Conclude(tickets, mayHave)
+	shard.Deliver(tickets)
 }
 
-// Deliver completes tickets after Conclude, or forwards them. It calls waiters and forward, which may take
-// locks that their owners also hold when they queue a ticket on this shard. So the caller must hold no lock
-// of the shard or of its node.
-func (s *Shard) Deliver(ts []*request.Ticket) {
+// Deliver completes tickets after Conclude, or forwards those that another process is to decide. The functions
+// that it calls may take locks that their owners hold when they queue a ticket on this shard. So the caller must
+// hold no lock of the shard or of its node.
+func (shard *Shard) Deliver(tickets []*request.Ticket) {
 	var moved []*request.Ticket
-	for _, t := range ts {
-		if s.NeedsForwarding(t) {
+	for _, t := range tickets {
+		if shard.NeedsForwarding(t) {
 			moved = append(moved, t)
 			continue
 		}
 		t.Complete()
 	}
 	if len(moved) > 0 {
-		s.forward(moved)
+		shard.forward(moved)
 	}
 }
 
-// deliverAnswered completes the tickets that the sequencer has answered, and reports how long the first
-// of them waited.
-func (s *Shard) deliverAnswered(ts []*request.Ticket) {
-	if len(ts) == 0 {
+// deliverAnswered concludes and delivers tickets that the sequencer has answered, and reports to observeWait
+// the longest time for which one of them waited.
+func (shard *Shard) deliverAnswered(tickets []*request.Ticket) {
+	if len(tickets) == 0 {
 		return
 	}
-	oldest := ts[0].QueuedAt
-	s.inbox.decided(len(ts))
-	for _, t := range ts {
+	oldest := tickets[0].QueuedAt
+	shard.inbox.decided(len(tickets))
+	for _, t := range tickets {
 		oldest = min(oldest, t.QueuedAt)
 	}
-	s.ConcludeAndDeliver(ts, s.MayHave)
-	if s.observeWait != nil {
-		s.observeWait(s.Clock().Mono - oldest)
+	shard.ConcludeAndDeliver(tickets, shard.MayHave)
+	if shard.observeWait != nil {
+		shard.observeWait(shard.Clock().Mono - oldest)
 	}
 }

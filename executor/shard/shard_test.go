@@ -16,7 +16,7 @@ import (
 func TestLateComers(t *testing.T) {
 	var waited int
 	s := New(Config{
-		Log: "log", Me: saletest.Planner, Address: "127.0.0.1:1", Totals: NewSaleTotals(1), Doubts: new(request.Doubts),
+		Log: "log", Writer: saletest.Planner, Address: "127.0.0.1:1", Totals: NewSaleTotals(1), Doubts: new(request.Doubts),
 		Clock: clock.System(), Queue: 10, ObserveWait: func(time.Duration) { waited++ },
 	})
 	s.Apply(Halt{Why: errors.New("the end"), Refusal: api.Draining})

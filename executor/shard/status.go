@@ -31,30 +31,30 @@ type Status struct {
 }
 
 // Status returns the present status of the shard.
-func (s *Shard) Status() Status {
-	v := s.ledgerStatus()
-	v.Queue, v.Owned, v.Stall = s.Waiting(), v.Owned && s.serving.Load(), s.stall.Load()
-	if v.Listed = s.Listed; v.Listed {
-		list := s.nodeQueue.State(s.Clock())
+func (shard *Shard) Status() Status {
+	v := shard.ledgerStatus()
+	v.Queue, v.Owned, v.Stall = shard.Waiting(), v.Owned && shard.serving.Load(), shard.stall.Load()
+	if v.Listed = shard.Listed; v.Listed {
+		list := shard.nodeQueue.State(shard.Clock())
 		v.ListOn, v.Undrained = list.On, list.Unlogged
 	}
 	return v
 }
 
 // Waiting returns how many requests wait.
-func (s *Shard) Waiting() int {
-	if s.Listed {
-		return s.nodeQueue.State(s.Clock()).Waiting + s.inbox.waiting()
+func (shard *Shard) Waiting() int {
+	if shard.Listed {
+		return shard.nodeQueue.State(shard.Clock()).Waiting + shard.inbox.waiting()
 	}
-	return s.inbox.waiting()
+	return shard.inbox.waiting()
 }
 
 // Ready reports whether units are given, if they should be.
-func (s *Shard) Ready() bool { return !s.Listed || s.listReady.Load() }
+func (shard *Shard) Ready() bool { return !shard.Listed || shard.listReady.Load() }
 
 // Drain has all grabs of the list so far appended to the log, and returns a channel that is closed when
 // the log has them. It must not be called without a list.
-func (s *Shard) Drain() <-chan struct{} { return s.nodeQueue.Drain() }
+func (shard *Shard) Drain() <-chan struct{} { return shard.nodeQueue.Drain() }
 
 // published is the condition of a shard, as the goroutine that runs it has published it for all
 // others.
@@ -171,13 +171,13 @@ type Hold struct {
 // release is after since. next is the position of the next call; it equals from if there were no claims.
 // Claims before it need not be read again: a claim is held from the moment at which it got its units, or
 // never.
-func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next int) {
-	s.state.RLock()
-	defer s.state.RUnlock()
-	state := s.seq.state
+func (shard *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next int) {
+	shard.state.RLock()
+	defer shard.state.RUnlock()
+	state := shard.seq.state
 	end := min(from+most, state.ClaimsWithUnits())
 	for ; from < end; from++ {
-		if h, ok := s.unpaid(state.ClaimWithUnits(from)); ok && (h.State == api.Held || h.Release.After(since)) {
+		if h, ok := shard.unpaid(state.ClaimWithUnits(from)); ok && (h.State == api.Held || h.Release.After(since)) {
 			holds = append(holds, h)
 		}
 	}
@@ -185,20 +185,20 @@ func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next i
 }
 
 // Unpaid returns the present state of a claim, if it is held, has expired or was cancelled.
-func (s *Shard) Unpaid(id request.ClaimID) (Hold, bool) {
-	s.state.RLock()
-	defer s.state.RUnlock()
-	c, ok := s.seq.state.ClaimAt(id.Slot, id.Index)
+func (shard *Shard) Unpaid(id request.ClaimID) (Hold, bool) {
+	shard.state.RLock()
+	defer shard.state.RUnlock()
+	c, ok := shard.seq.state.ClaimAt(id.Slot, id.Index)
 	if !ok {
 		return Hold{}, false
 	}
-	return s.unpaid(c)
+	return shard.unpaid(c)
 }
 
-func (s *Shard) unpaid(c ledger.Claim) (Hold, bool) {
+func (shard *Shard) unpaid(c ledger.Claim) (Hold, bool) {
 	switch c.State {
 	case ledger.StateHeld, ledger.StateExpired, ledger.StateCancelled:
-		return Hold{claimOf(s.seq.shard, c), ledger.Time(c.ReleaseUs())}, true
+		return Hold{claimOf(shard.seq.shard, c), ledger.Time(c.ReleaseUs())}, true
 	}
 	return Hold{}, false
 }

@@ -184,7 +184,7 @@ func TestDestroyOfATransferThatDoesNotFit(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.owner(0).append(func(d *ledger.Draft) { d.OutTaken(1, ledger.Units{{First: 1, Count: 2}}) }); err != nil {
+	if err := w.owner(0).append(func(d *ledger.Draft) { d.OutUnits(1, ledger.Units{{First: 1, Count: 2}}) }); err != nil {
 		t.Fatal(err)
 	}
 	p := w.begin(w.planDestroy())

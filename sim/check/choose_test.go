@@ -39,7 +39,7 @@ func (w *world) moveUnit(from, to int, unit int64) {
 	var sent ledger.Transfer
 	w.append(from, func(d *ledger.Draft) {
 		var err error
-		sent, err = d.OutTaken(to, ledger.Units{{First: unit, Count: 1}})
+		sent, err = d.OutUnits(to, ledger.Units{{First: unit, Count: 1}})
 		must(err)
 	})
 	w.append(to, func(d *ledger.Draft) { must(d.In(from, sent.K, sent.Units)) })

@@ -71,7 +71,7 @@ func (message *message) check() error {
 	}
 	err := cmp.Or(api.CheckUser(message.User), api.CheckQuantity(message.Quantity))
 	if len(message.Names) > 0 {
-		if f := wire.NormalizeNames(&message.Request, message.quantity); f != nil {
+		if f := wire.CheckNamedUnits(&message.Request, message.quantity); f != nil {
 			err = cmp.Or(err, errors.New(f.Detail))
 		}
 	}
