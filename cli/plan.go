@@ -194,13 +194,14 @@ func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 	planview.Write(p.out, p.colours(p.out), sale, plan, p.completed(plan.Warnings, plan.Sale), all)
 }
 
-// completed adds the flags of the command to those warnings about the clock that suggest one.
-// Other warnings may contain texts of servers.
+// completed adds the flags of the command to those warnings that suggest one. Other warnings may contain texts of servers.
 func (p *program) completed(warnings []string, sale string) []string {
 	all := slices.Clone(warnings)
 	for i, w := range all {
-		if what, found := strings.CutSuffix(w, planner.TrustRemedy); found {
-			all[i] = what + p.withFlags(planner.TrustRemedy, sale)
+		for _, remedy := range []string{planner.TrustRemedy, planner.DrawRemedy, planner.ExportRemedy} {
+			if what, found := strings.CutSuffix(w, remedy); found {
+				all[i] = what + p.withFlags(remedy, sale)
+			}
 		}
 	}
 	return all
