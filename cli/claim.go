@@ -26,8 +26,8 @@ func (p *program) claimCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "claim", Category: groupSale, Usage: "buy units as a user",
 		Description: "Repeats the request with the same key while the server is overloaded, has no majority, " +
-			"or does not own the sale. Exit codes: 0 sold or held, 10 sold out or none available now, " +
-			"11 limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
+			"or does not own the sale. Exit codes: 0 sold, held or entered, 1 no such sale, 3 a rule refuses or the claim has " +
+			"ended, 10 sold out or none available now, 11 limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
 		Flags: inquiryFlags(serverFlag(),
 			required(valueFlag("user", "`ID` of the user")),
 			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or none unless the sale has partial: true, at most %d (default: 1)", api.MaxQuantity)),

@@ -51,8 +51,8 @@ func (p *program) claimsGetCommand() *urfave.Command {
 
 func (p *program) claimsListCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "list", Usage: "list the claims of a user, the newest first",
-		Description: "Shows the state, units, deadline and payments of each claim. " + lookUpCodes,
+		Name: "list", Usage: "list the newest claims of a user",
+		Description: "Shows the state, units, deadline and payments of each claim, in the order of acceptance; a user may have none. " + lookUpCodes,
 		Flags: inquiryFlags(serverFlag(), required(valueFlag("user", "`ID` of the user")),
 			beforeFlag("claims"), limitFlag("claims", api.DefaultClaims)),
 		Action: action(func(f *flags) claimsOptions {
@@ -69,7 +69,7 @@ func (p *program) claimsListCommand() *urfave.Command {
 
 // lookUpCodes ends the description of a query of claims.
 const lookUpCodes = "Repeats the query while the server is overloaded or does not own the sale. " +
-	"Exit codes: 0 also without a claim of the user, 1 no such claim or sale, 4 bad request, 7 no answer in time."
+	"Exit codes: 0 answered, 1 no such claim or sale, 4 bad request, 7 no answer in time."
 
 func claimIDFlag() urfave.Flag {
 	return required(valueFlag("claim", "`ID` of the claim, from the answer that accepted it"))

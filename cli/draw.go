@@ -20,7 +20,7 @@ import (
 
 func (p *program) drawCommand() *urfave.Command {
 	return group("draw", groupSale, "close, reveal and verify draws",
-		"Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
+		"Of a sale with queue: {order: draw}. Until closesAt each claim is an entry. After the reveal, serve awards the units. A sale that is closed for good awards none any more.",
 		p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawListCommand())
 }
 
@@ -66,7 +66,7 @@ func entries(n int64) string {
 func (p *program) drawCloseCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "close", Usage: "stop entries and publish their root",
-		Description: "After the close of the sale: 'salectl status' then shows the root of all entries, " +
+		Description: "After closesAt: 'salectl status' then shows the root of all entries, " +
 			"to be noted before the value of the beacon is known. 'salectl draw reveal' also does it.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawClose),
@@ -102,8 +102,8 @@ type revealOptions struct {
 func (p *program) drawRevealCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "reveal", Usage: "reveal the secret and draw the winners",
-		Description: "After the close of the sale. Asks for confirmation: the secret and the order cannot be " +
-			"changed afterwards. If it was interrupted, run it again: it completes.",
+		Description: "After closesAt. Asks for confirmation: the secret and the order cannot be changed afterwards. " +
+			"A process that serves the sale then awards the units. If it was interrupted, run it again: it completes.",
 		Flags: salesFlags(
 			valueFlag("beacon", "value of the declared round of the beacon, in `HEX`"),
 			onFlag("fallback", "use the declared fallback, because the beacon has no value for that round"),

@@ -33,7 +33,7 @@ func (p *program) resumeCommand() *urfave.Command {
 func (p *program) closeCommand() *urfave.Command {
 	return p.phaseCommand("close", pb.Phase_CLOSED, "close a sale for good",
 		"Asks for confirmation. Once the command has returned, no claim is accepted any more. A "+
-			"closed sale can be read, exported and destroyed, but not opened again.")
+			"closed sale can be read, exported and destroyed, but not opened again. In a draw, an entry without a unit then wins none.")
 }
 
 // bulk ends the description of a command that prompts only before it changes all sales.
@@ -63,7 +63,7 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 				return err
 			}
 			if !o.json {
-				p.warn(plan.Warnings) // no view of the plan prints them
+				p.warn(p.completed(plan.Warnings, sale.Name)) // no view of the plan prints them
 			}
 			if o.phase == pb.Phase_CLOSED && !plan.Empty() {
 				question := fmt.Sprintf("Close %s for good?", sale.Name)

@@ -133,7 +133,7 @@ func (p *program) showPlan(ctx context.Context, from source, form markdownFlags,
 	if err != nil {
 		part.Error = failureText(p.withSaleFlags(sale.Name, late(ctx, err)))
 	} else {
-		plan.Labels = sale.Labels
+		plan.Labels, part.Warnings = sale.Labels, p.completed(plan.Warnings, sale.Name)
 	}
 	page.Parts = append(page.Parts, part)
 	switch {
@@ -194,13 +194,14 @@ func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 	planview.Write(p.out, p.colours(p.out), sale, plan, p.completed(plan.Warnings, plan.Sale), all)
 }
 
-// completed adds the flags of the command to those warnings about the clock that suggest one.
-// Other warnings may contain texts of servers.
+// completed adds the flags of the command to those warnings that suggest one. Other warnings may contain texts of servers.
 func (p *program) completed(warnings []string, sale string) []string {
 	all := slices.Clone(warnings)
 	for i, w := range all {
-		if what, found := strings.CutSuffix(w, planner.TrustRemedy); found {
-			all[i] = what + p.withFlags(planner.TrustRemedy, sale)
+		for _, remedy := range []string{planner.TrustRemedy, planner.DrawRemedy, planner.ExportRemedy} {
+			if what, found := strings.CutSuffix(w, remedy); found {
+				all[i] = what + p.withFlags(remedy, sale)
+			}
 		}
 	}
 	return all

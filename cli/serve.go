@@ -55,7 +55,7 @@ func (p *program) serveCommand() *urfave.Command {
 		Description: "Serves all sales of the files. The files name the sales and their ledgers; " +
 			"the applied declaration determines everything else. Any number of processes may serve a sale: " +
 			"they find each other through its lock nodes, each owns some shards, and each answers " +
-			"requests for all.\n\n" +
+			"requests for all. A claim is a POST to /v1/sales/SALE/claims; see docs/http.md.\n\n" +
 			"The files of a folder are read again every second, and all files at SIGHUP: a sale that " +
 			"is declared and applied later is served from then on. With -f FOLDER the process also " +
 			"starts while none of its sales is applied, but the folder must declare one; without -f it ends.\n\n" +

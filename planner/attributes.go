@@ -137,7 +137,7 @@ func DeclaredAttributes(p *pb.Planned) (*Attributes, error) {
 func (a *Attributes) inForce(s *pb.Settings) {
 	declared := a.Sale
 	declared.PerUserLimit, declared.Partial = s.GetPerUserLimit(), s.GetPartial()
-	declared.OpensAt, declared.ClosesAt = ledger.Time(s.GetOpensAtUs()), ledger.Time(s.GetClosesAtUs())
+	declared.OpensAt, declared.ClosesAt = ledger.Time(s.GetOpensAtUs()).UTC(), ledger.Time(s.GetClosesAtUs()).UTC()
 	declared.Payment = withService(paymentShown(s.GetPayment()), declared.Payment)
 	a.RuleSet = hex.EncodeToString(s.GetRules())
 }

@@ -48,7 +48,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		why, reason := deleteReason(sale, kept)
 		p.add(Action{Address: SaleAddress(p.Sale), Action: Delete, ActionReason: why, Reason: reason, Before: before})
 	}
-	p.warnings(0)
+	p.warnings(withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED))
 	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as every sealed sale is
 		return p.Plan, p.complete()
 	}

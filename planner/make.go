@@ -94,7 +94,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	p.markers()
 	p.spreadWarning(desired)
 	actual.WarnOfDurability(desired.Ack, p.warn)
-	p.warnings(endOf(planned.GetSettings()))
+	p.warnings(planned.GetSettings())
 	return p.Plan, p.setPlanned(planned)
 }
 
@@ -183,7 +183,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	p.lists(settings.GetPhase())
 	p.leftLists(desired, old, sale.UID())
 	p.markers()
-	p.warnings(endOf(settings))
+	p.warnings(settings)
 	return p.Plan, p.setPlanned(planned)
 }
 

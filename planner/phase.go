@@ -103,6 +103,6 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()))
 	p.shards(shards, planned, ReasonRequested)
 	p.lists(phase)
-	p.warnings(endOf(settings))
+	p.warnings(settings)
 	return p.Plan, p.setPlanned(planned)
 }

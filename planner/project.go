@@ -130,7 +130,7 @@ func (p *planning) remaining(shards projection) error {
 	if p.Kind == KindApply {
 		p.markers()
 	}
-	p.warnings(endOf(settings))
+	p.warnings(settings)
 	return p.complete()
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // warnings adds matters that change nothing. It must precede the completion of the plan.
-// closesAtUs is that of the plan's settings, in microseconds since 1970; 0: none.
-func (p *planning) warnings(closesAtUs int64) {
+// settings are those of the plan, in which a destroy closes the sale.
+func (p *planning) warnings(settings *pb.Settings) {
 	for i, s := range p.actual.Shards {
 		if s.Err != nil {
 			p.warn("%s cannot be read: %s", ShardAddress(i), ShortError(s.Err))
@@ -26,8 +26,25 @@ func (p *planning) warnings(closesAtUs int64) {
 		p.warn("%s. If it was deleted, restore it: a new run would sell all units again", lost)
 	}
 	p.nodeWarnings()
-	if hasPassed(closesAtUs, p.actual.At) {
-		p.warn("closesAt %s has passed: no claim is accepted", ledger.FormatTime(closesAtUs))
+	switch at := settings.GetClosesAtUs(); {
+	case settings.GetPhase() == pb.Phase_CLOSED: // before closesAt, or after it
+		p.drawEnds()
+	case hasPassed(at, p.actual.At):
+		p.warn("closesAt %s has passed: no claim is accepted", ledger.FormatTime(at))
+	}
+}
+
+// drawEnds warns of entries that get no unit once the sale is closed for good, and of the proof of the
+// draw, of which a destroy leaves the export.
+func (p *planning) drawEnds() {
+	sale := p.actual.Sale
+	t, _ := p.actual.Totals()
+	waiting := min(t.Available+t.InFlight, int64(len(sale.Ranks()))-t.Sold-t.Held-t.Lapsed())
+	if sale.Newest().GetSettings().GetPhase() != pb.Phase_CLOSED && (waiting > 0 || t.Entries > 0 && !sale.Ranked()) {
+		p.warn("the draw is not done: once the sale is closed for good, no entry gets a unit any more. %s", DrawRemedy)
+	}
+	if p.Kind == KindDestroy && sale.Live() && sale.Drawn() != nil {
+		p.warn("the draw is revealed: after destroy, only an export proves who won. %s", ExportRemedy)
 	}
 }
 
@@ -140,14 +157,6 @@ func (p *planning) nodeWarnings() {
 	case !begun && answering < votes.Nodes:
 		p.warn("the sale can be sold without these lock nodes; run apply again when they answer, to complete it")
 	}
-}
-
-// endOf returns when the settings end the claims by themselves, 0 if they do not.
-func endOf(s *pb.Settings) int64 {
-	if s.GetPhase() == pb.Phase_CLOSED {
-		return 0 // they have ended
-	}
-	return s.GetClosesAtUs()
 }
 
 // sharesPerProcess is the least average number of shards per process, and sharesAdvised the

@@ -106,10 +106,10 @@ func (l *loader) folder(dir string) {
 	switch {
 	case len(entries) == 0:
 		l.fail(&Problem{File: dir, Message: "the folder is empty",
-			Remedy: "Put a sale file (*.yaml or *.yml) there, or name another folder."})
+			Remedy: "Put a sale file (*.yaml or *.yml) there, or name another folder. 'salectl init' writes a first one."})
 	case !found:
 		l.fail(&Problem{File: dir, Message: "the folder has no *.yaml or *.yml file",
-			Remedy: "Subfolders and hidden files are not read. Name the right folder, or the file itself."})
+			Remedy: "Subfolders and hidden files are not read. Name the right folder, or the file itself. 'salectl init' writes a first one."})
 	}
 }
 

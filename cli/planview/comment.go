@@ -29,9 +29,10 @@ type Page struct {
 
 // Part is the result for one sale: a plan, or the error of planning it.
 type Part struct {
-	Sale  spec.Sale
-	Plan  *planner.Plan
-	Error string // why no plan can be made
+	Sale     spec.Sale
+	Plan     *planner.Plan
+	Warnings []string // of the plan, with complete commands
+	Error    string   // why no plan can be made
 }
 
 // UndeclaredSales are the live sales at a location that no file declares.
@@ -183,7 +184,7 @@ func (part Part) text(lines int) string {
 	} else {
 		s.Sale.Name, s.Sale.Labels = plan.Sale, plan.Labels
 		s.Noticed = noticed(plan)
-		for _, w := range plan.Warnings {
+		for _, w := range part.Warnings {
 			s.Warnings = append(s.Warnings, mdLines("! "+w)...)
 		}
 		s.Warnings = mdCut(s.Warnings, few, "… and %s", "line")

@@ -354,6 +354,57 @@ func TestADrawStaysAsItIs(t *testing.T) {
 	}
 }
 
+// The plan to close a draw for good warns of entries that get no unit, and so does the plan to destroy
+// it, which also warns of the proof. Once all units are awarded, only the proof is lost.
+func TestEndOfDrawWarns(t *testing.T) {
+	const notDone, proof = "the draw is not done", "the draw is revealed"
+	w := newDraw(t, nil)
+	warns := func(state string, destroy bool, want ...string) {
+		t.Helper()
+		plan, err := planner.MakePhase(w.actual(), pb.Phase_CLOSED)
+		if destroy {
+			plan, err = planner.MakeDestroy(w.actual())
+		}
+		if err != nil || len(plan.Warnings) != len(want) {
+			t.Fatalf("%s: destroy %t: %v, warnings %q, want %q", state, destroy, err, plan.Warnings, want)
+		}
+		for i, text := range want {
+			if !strings.HasPrefix(plan.Warnings[i], text) {
+				t.Errorf("%s: destroy %t: warning %q, want %q", state, destroy, plan.Warnings[i], text)
+			}
+		}
+	}
+	warns("with entries", false, notDone)
+	warns("with entries", true, notDone)
+	if err := w.run(w.mustReveal(nil)); err != nil {
+		t.Fatal(err)
+	}
+	warns("revealed", false, notDone)
+	warns("revealed", true, notDone, proof)
+	ranks := w.actual().Sale.Ranks()
+	for shard := range w.actual().Sale.Shards() {
+		o := w.owner(shard)
+		if err := o.append(func(d *ledger.Draft) {
+			for _, rank := range ranks {
+				if c, ok := o.state.ClaimAt(rank.Slot, rank.Index); ok && rank.Shard == shard {
+					d.Award(c)
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, _ := w.actual().Totals(); left.Available > 0 {
+		t.Fatalf("%d units are not awarded", left.Available)
+	}
+	warns("awarded", false)
+	warns("awarded", true, proof)
+	w.mustPhase(pb.Phase_CLOSED)
+	warns("closed", true, proof)
+	w.seal()
+	warns("sealed", true)
+}
+
 // What is refunded once a sale is closed for good goes to nobody, and its export shows no
 // winner who was skipped.
 func TestDrawThatEnded(t *testing.T) {
