@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"salectl/backends/calls"
@@ -26,6 +27,9 @@ type process struct {
 	awake  time.Duration // virtual: when its host last awoke
 	wake   time.Duration
 	wakes  int // counts changes of wake: only the last is heeded
+
+	second time.Duration // virtual: the last second with a tick
+	ticks  int           // in that second
 
 	died  func(back time.Duration) // notifies whoever starts it again that it was killed
 	ended func()                   // or that it has ended by itself
@@ -119,9 +123,24 @@ func (p *process) sleep() {
 			if p.wakes == wakes {
 				p.wake = 0
 			}
+			p.count()
 			p.m.tick(now)
 		})
 	})
+}
+
+// maxTicks is the maximum number of ticks of a process in a virtual second. A process has a few hundred
+// at most. One that repeatedly requires a tick at a time that has passed would never let time pass.
+const maxTicks = 20_000
+
+// count counts a tick, and ends the world if the process spins.
+func (p *process) count() {
+	if second := p.w.now.Truncate(time.Second); second != p.second {
+		p.second, p.ticks = second, 0
+	}
+	if p.ticks++; p.ticks > maxTicks {
+		panic(fmt.Sprintf("%s spins: it had %d ticks since %v", p.name, p.ticks, p.second))
+	}
 }
 
 // kill ends the process as kill -9 does.
