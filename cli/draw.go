@@ -20,7 +20,7 @@ import (
 
 func (p *program) drawCommand() *urfave.Command {
 	return group("draw", groupSale, "close, reveal and verify draws",
-		"Of a sale with queue: {order: draw}. Until closesAt each claim is an entry. After the reveal, serve awards the units. A sale that is closed for good awards none any more.",
+		"Of a sale with queue: {order: draw}. Until closesAt each claim is an entry. After the reveal, serve awards the units. A sale that is closed for good awards no more units.",
 		p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawListCommand())
 }
 

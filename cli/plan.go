@@ -194,7 +194,7 @@ func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 	planview.Write(p.out, p.colours(p.out), sale, plan, p.completed(plan.Warnings, plan.Sale), all)
 }
 
-// completed adds the flags of the command to those warnings that suggest one. Other warnings may contain texts of servers.
+// completed adds the flags of the sale to the remedies of planner. Other warnings may contain texts of servers.
 func (p *program) completed(warnings []string, sale string) []string {
 	all := slices.Clone(warnings)
 	for i, w := range all {

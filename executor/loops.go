@@ -101,7 +101,7 @@ func (r *runner) grabLoop(g *listengine.Batcher, node int, over <-chan struct{})
 		timer.Reset(until(wake, r.clock()))
 		select {
 		case <-g.Mail():
-			yield() // their next requests share a call
+			yield() // so that the next requests of these callers share a call
 		case <-timer.C:
 		case <-over:
 			return

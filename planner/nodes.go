@@ -48,13 +48,6 @@ func ClockWasSet(by time.Duration) string {
 	return fmt.Sprintf("this host's clock was set %s by %v, and no time server keeps it right", way, by.Abs().Round(time.Second))
 }
 
-// Remedies in warnings and refusals about a host's clock that was set, and about the end of a draw.
-const (
-	TrustRemedy  = "Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'."
-	DrawRemedy   = "First run 'salectl draw reveal', after closesAt, and 'salectl serve', which awards the units."
-	ExportRemedy = "Store the export that destroy writes, or run 'salectl export' before it."
-)
-
 // Votes counts the votes of a sale's lock nodes.
 type Votes struct {
 	Nodes  int

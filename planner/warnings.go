@@ -10,6 +10,13 @@ import (
 	"salectl/spec"
 )
 
+// Remedies at the end of warnings. Displays complete their commands with the flags of the sale.
+const (
+	TrustRemedy  = "Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'."
+	DrawRemedy   = "First run 'salectl draw reveal', after closesAt, and 'salectl serve', which awards the units."
+	ExportRemedy = "Store the export that destroy writes, or run 'salectl export' before it."
+)
+
 // warnings adds matters that change nothing. It must precede the completion of the plan.
 // settings are those of the plan, in which a destroy closes the sale.
 func (p *planning) warnings(settings *pb.Settings) {
@@ -34,8 +41,8 @@ func (p *planning) warnings(settings *pb.Settings) {
 	}
 }
 
-// drawEnds warns of entries that get no unit once the sale is closed for good, and of the proof of the
-// draw, of which a destroy leaves the export.
+// drawEnds warns of entries that get no unit once the sale is closed for good. A destroy of a revealed
+// draw also leaves only the export as proof of the winners.
 func (p *planning) drawEnds() {
 	sale := p.actual.Sale
 	t, _ := p.actual.Totals()
