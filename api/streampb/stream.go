@@ -10,6 +10,7 @@
 package streampb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 	"slices"
 )
 
-//go:generate protoc --proto_path=../.. --go_out=../.. --go_opt=paths=source_relative --go-vtproto_out=../.. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size+pool,pool=salectl/api/streampb.NewClaim,pool=salectl/api/streampb.Answer,pool=salectl/api/streampb.Claim,pool=salectl/api/streampb.ClaimID api/streampb/stream.proto
+//go:generate protoc --proto_path=../.. --go_out=../.. --go_opt=paths=source_relative --go-vtproto_out=../.. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal_unsafe+size+pool,pool=salectl/api/streampb.NewClaim,pool=salectl/api/streampb.Answer,pool=salectl/api/streampb.Claim,pool=salectl/api/streampb.ClaimID api/streampb/stream.proto
 
 // Maximum sizes in bytes of a message to a server, and of a server's: a user may have many
 // claims.
@@ -100,7 +101,7 @@ func (r *Reader) Next() (message []byte, err error) {
 }
 
 // Decoder decodes messages in sequence. A result is overwritten by the next one, except for
-// its strings. The zero value is ready to use.
+// its strings, which share one copy of the message. The zero value is ready to use.
 type Decoder struct {
 	request  Request
 	claim    Request_Claim // the kind of most requests, used again
@@ -118,11 +119,12 @@ func (d *Decoder) Request(b []byte) (*Request, error) {
 	d.request.Reset()
 	d.newClaim.ResetVT()
 	d.claim.Claim = &d.newClaim
-	d.request.Kind = &d.claim // UnmarshalVT puts a claim into it, and replaces it by any other kind
-	err := d.request.UnmarshalVT(b)
+	d.request.Kind = &d.claim // UnmarshalVTUnsafe puts a claim into it, and replaces it by any other kind
+	b = bytes.Clone(b)
+	err := d.request.UnmarshalVTUnsafe(b)
 	if d.request.Kind == &d.claim && d.newClaim.User == "" { // perhaps the message has no kind
 		d.request.Reset()
-		err = d.request.UnmarshalVT(b)
+		err = d.request.UnmarshalVTUnsafe(b)
 	}
 	if err != nil {
 		return nil, errMalformed
@@ -136,10 +138,11 @@ func (d *Decoder) Reply(b []byte) (*Reply, error) {
 	d.newAnswer.ResetVT()
 	d.answer.Answer = &d.newAnswer
 	d.reply.Kind = &d.answer // as for requests
-	err := d.reply.UnmarshalVT(b)
+	b = bytes.Clone(b)
+	err := d.reply.UnmarshalVTUnsafe(b)
 	if a := &d.newAnswer; d.reply.Kind == &d.answer && a.Outcome == "" && a.Claim == nil && len(a.Claims) == 0 {
 		d.reply.Reset()
-		err = d.reply.UnmarshalVT(b)
+		err = d.reply.UnmarshalVTUnsafe(b)
 	}
 	if err != nil {
 		return nil, errMalformed

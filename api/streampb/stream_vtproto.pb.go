@@ -11,6 +11,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	sync "sync"
+	unsafe "unsafe"
 )
 
 const (
@@ -2042,7 +2043,7 @@ func (m *Problem) SizeVT() (n int) {
 	return n
 }
 
-func (m *Request) UnmarshalVT(dAtA []byte) error {
+func (m *Request) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -2159,12 +2160,12 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Request_Hello); ok {
-				if err := oneof.Hello.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.Hello.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &Hello{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Request_Hello{Hello: v}
@@ -2200,12 +2201,12 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Request_Claim); ok {
-				if err := oneof.Claim.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.Claim.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &NewClaim{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Request_Claim{Claim: v}
@@ -2241,12 +2242,12 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Request_Settle); ok {
-				if err := oneof.Settle.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.Settle.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &Settlement{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Request_Settle{Settle: v}
@@ -2282,12 +2283,12 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Request_Query); ok {
-				if err := oneof.Query.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.Query.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &Query{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Request_Query{Query: v}
@@ -2323,12 +2324,12 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Request_Cancel); ok {
-				if err := oneof.Cancel.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.Cancel.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &Cancel{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Request_Cancel{Cancel: v}
@@ -2363,8 +2364,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			v := make([]byte, postIndex-iNdEx)
-			copy(v, dAtA[iNdEx:postIndex])
+			v := dAtA[iNdEx:postIndex]
 			m.Kind = &Request_Peer{Peer: v}
 			iNdEx = postIndex
 		case 11:
@@ -2397,7 +2397,11 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Run = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Run = stringValue
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -2421,7 +2425,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Hello) UnmarshalVT(dAtA []byte) error {
+func (m *Hello) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -2480,7 +2484,11 @@ func (m *Hello) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.PeerId = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.PeerId = stringValue
 			iNdEx = postIndex
 		case 2:
 			if wireType != 2 {
@@ -2512,7 +2520,11 @@ func (m *Hello) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Address = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Address = stringValue
 			iNdEx = postIndex
 		case 3:
 			if wireType != 2 {
@@ -2544,7 +2556,11 @@ func (m *Hello) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Version = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Version = stringValue
 			iNdEx = postIndex
 		case 4:
 			if wireType != 2 {
@@ -2576,7 +2592,11 @@ func (m *Hello) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Token = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Token = stringValue
 			iNdEx = postIndex
 		case 5:
 			if wireType != 2 {
@@ -2608,7 +2628,11 @@ func (m *Hello) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.ToId = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.ToId = stringValue
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -2632,7 +2656,7 @@ func (m *Hello) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *NewClaim) UnmarshalVT(dAtA []byte) error {
+func (m *NewClaim) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -2691,7 +2715,11 @@ func (m *NewClaim) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.User = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.User = stringValue
 			iNdEx = postIndex
 		case 2:
 			if wireType != 2 {
@@ -2723,7 +2751,11 @@ func (m *NewClaim) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Key = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Key = stringValue
 			iNdEx = postIndex
 		case 3:
 			if wireType != 0 {
@@ -2870,7 +2902,11 @@ func (m *NewClaim) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Names = append(m.Names, string(dAtA[iNdEx:postIndex]))
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Names = append(m.Names, stringValue)
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -2894,7 +2930,7 @@ func (m *NewClaim) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Settlement) UnmarshalVT(dAtA []byte) error {
+func (m *Settlement) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -2955,7 +2991,7 @@ func (m *Settlement) UnmarshalVT(dAtA []byte) error {
 			if m.Claim == nil {
 				m.Claim = &ClaimID{}
 			}
-			if err := m.Claim.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Claim.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -2989,7 +3025,11 @@ func (m *Settlement) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.How = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.How = stringValue
 			iNdEx = postIndex
 		case 3:
 			if wireType != 2 {
@@ -3021,7 +3061,11 @@ func (m *Settlement) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Payment = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Payment = stringValue
 			iNdEx = postIndex
 		case 4:
 			if wireType != 2 {
@@ -3053,7 +3097,11 @@ func (m *Settlement) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Who = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Who = stringValue
 			iNdEx = postIndex
 		case 5:
 			if wireType != 2 {
@@ -3085,7 +3133,11 @@ func (m *Settlement) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Reason = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Reason = stringValue
 			iNdEx = postIndex
 		case 6:
 			if wireType != 0 {
@@ -3129,7 +3181,7 @@ func (m *Settlement) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Query) UnmarshalVT(dAtA []byte) error {
+func (m *Query) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3188,7 +3240,11 @@ func (m *Query) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.User = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.User = stringValue
 			iNdEx = postIndex
 		case 2:
 			if wireType != 2 {
@@ -3222,7 +3278,7 @@ func (m *Query) UnmarshalVT(dAtA []byte) error {
 			if m.Claim == nil {
 				m.Claim = &ClaimID{}
 			}
-			if err := m.Claim.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Claim.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -3256,7 +3312,11 @@ func (m *Query) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Before = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Before = stringValue
 			iNdEx = postIndex
 		case 4:
 			if wireType != 0 {
@@ -3299,7 +3359,7 @@ func (m *Query) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Cancel) UnmarshalVT(dAtA []byte) error {
+func (m *Cancel) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3358,7 +3418,11 @@ func (m *Cancel) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.User = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.User = stringValue
 			iNdEx = postIndex
 		case 2:
 			if wireType != 2 {
@@ -3390,7 +3454,11 @@ func (m *Cancel) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Key = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Key = stringValue
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -3414,7 +3482,7 @@ func (m *Cancel) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *ClaimID) UnmarshalVT(dAtA []byte) error {
+func (m *ClaimID) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3541,7 +3609,7 @@ func (m *ClaimID) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Reply) UnmarshalVT(dAtA []byte) error {
+func (m *Reply) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3619,12 +3687,12 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Reply_Answer); ok {
-				if err := oneof.Answer.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.Answer.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &Answer{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Reply_Answer{Answer: v}
@@ -3660,12 +3728,12 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Reply_GoingAway); ok {
-				if err := oneof.GoingAway.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.GoingAway.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &GoingAway{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Reply_GoingAway{GoingAway: v}
@@ -3701,12 +3769,12 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.Kind.(*Reply_Problem); ok {
-				if err := oneof.Problem.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := oneof.Problem.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
 				v := &Problem{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 				m.Kind = &Reply_Problem{Problem: v}
@@ -3741,8 +3809,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			v := make([]byte, postIndex-iNdEx)
-			copy(v, dAtA[iNdEx:postIndex])
+			v := dAtA[iNdEx:postIndex]
 			m.Kind = &Reply_Peer{Peer: v}
 			iNdEx = postIndex
 		default:
@@ -3767,7 +3834,7 @@ func (m *Reply) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Answer) UnmarshalVT(dAtA []byte) error {
+func (m *Answer) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3826,7 +3893,11 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Outcome = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Outcome = stringValue
 			iNdEx = postIndex
 		case 2:
 			if wireType != 2 {
@@ -3860,7 +3931,7 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if m.Claim == nil {
 				m.Claim = ClaimFromVTPool()
 			}
-			if err := m.Claim.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Claim.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -3921,7 +3992,7 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 					m.Claims[len(m.Claims)-1] = &Claim{}
 				}
 			}
-			if err := m.Claims[len(m.Claims)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Claims[len(m.Claims)-1].UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -3995,7 +4066,11 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Rule = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Rule = stringValue
 			iNdEx = postIndex
 		case 8:
 			if wireType != 2 {
@@ -4027,7 +4102,11 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Reason = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Reason = stringValue
 			iNdEx = postIndex
 		case 9:
 			if wireType != 1 {
@@ -4088,7 +4167,11 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Message = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Message = stringValue
 			iNdEx = postIndex
 		case 12:
 			if wireType != 2 {
@@ -4120,7 +4203,11 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Owner = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Owner = stringValue
 			iNdEx = postIndex
 		case 13:
 			if wireType != 0 {
@@ -4219,7 +4306,11 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Next = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Next = stringValue
 			iNdEx = postIndex
 		case 18:
 			if wireType != 0 {
@@ -4271,7 +4362,11 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.OwnerId = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.OwnerId = stringValue
 			iNdEx = postIndex
 		case 20:
 			if wireType != 0 {
@@ -4314,7 +4409,7 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Claim) UnmarshalVT(dAtA []byte) error {
+func (m *Claim) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -4375,7 +4470,7 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 			if m.Id == nil {
 				m.Id = ClaimIDFromVTPool()
 			}
-			if err := m.Id.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Id.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -4409,7 +4504,11 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.User = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.User = stringValue
 			iNdEx = postIndex
 		case 3:
 			if wireType == 0 {
@@ -4536,7 +4635,11 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.State = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.State = stringValue
 			iNdEx = postIndex
 		case 6:
 			if wireType != 1 {
@@ -4590,7 +4693,7 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 			if m.Books == nil {
 				m.Books = &Books{}
 			}
-			if err := m.Books.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Books.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -4626,7 +4729,7 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 			if m.Packets == nil {
 				m.Packets = &Packets{}
 			}
-			if err := m.Packets.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Packets.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -4667,7 +4770,7 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 					m.Payloads[len(m.Payloads)-1] = &Payload{}
 				}
 			}
-			if err := m.Payloads[len(m.Payloads)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Payloads[len(m.Payloads)-1].UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -4713,7 +4816,7 @@ func (m *Claim) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Payload) UnmarshalVT(dAtA []byte) error {
+func (m *Payload) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -4772,7 +4875,11 @@ func (m *Payload) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Names = append(m.Names, string(dAtA[iNdEx:postIndex]))
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Names = append(m.Names, stringValue)
 			iNdEx = postIndex
 		case 2:
 			if wireType != 2 {
@@ -4804,7 +4911,11 @@ func (m *Payload) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Values = append(m.Values, string(dAtA[iNdEx:postIndex]))
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Values = append(m.Values, stringValue)
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -4828,7 +4939,7 @@ func (m *Payload) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Books) UnmarshalVT(dAtA []byte) error {
+func (m *Books) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -4897,7 +5008,11 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Who = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Who = stringValue
 			iNdEx = postIndex
 		case 3:
 			if wireType != 2 {
@@ -4929,7 +5044,11 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Why = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Why = stringValue
 			iNdEx = postIndex
 		case 4:
 			if wireType != 2 {
@@ -4961,7 +5080,11 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Payment = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Payment = stringValue
 			iNdEx = postIndex
 		case 5:
 			if wireType != 0 {
@@ -5033,7 +5156,11 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.RefundsDue = append(m.RefundsDue, string(dAtA[iNdEx:postIndex]))
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.RefundsDue = append(m.RefundsDue, stringValue)
 			iNdEx = postIndex
 		case 8:
 			if wireType != 0 {
@@ -5084,7 +5211,11 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Next = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Next = stringValue
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -5108,7 +5239,7 @@ func (m *Books) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Packets) UnmarshalVT(dAtA []byte) error {
+func (m *Packets) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -5167,7 +5298,11 @@ func (m *Packets) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Currency = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Currency = stringValue
 			iNdEx = postIndex
 		case 2:
 			if wireType != 0 {
@@ -5286,7 +5421,7 @@ func (m *Packets) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *GoingAway) UnmarshalVT(dAtA []byte) error {
+func (m *GoingAway) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -5337,7 +5472,7 @@ func (m *GoingAway) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Problem) UnmarshalVT(dAtA []byte) error {
+func (m *Problem) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -5415,7 +5550,11 @@ func (m *Problem) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Title = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Title = stringValue
 			iNdEx = postIndex
 		case 3:
 			if wireType != 2 {
@@ -5447,7 +5586,11 @@ func (m *Problem) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Detail = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Detail = stringValue
 			iNdEx = postIndex
 		case 4:
 			if wireType != 2 {
@@ -5479,7 +5622,11 @@ func (m *Problem) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Outcome = string(dAtA[iNdEx:postIndex])
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Outcome = stringValue
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

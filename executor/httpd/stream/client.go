@@ -94,7 +94,7 @@ func (client *client) take(message []byte) bool {
 // begin takes a request when there is room for it. nil: it is not to be answered, since its id is in
 // use or, if ok is false, the stream is broken.
 func (client *client) begin(m *message) (u *inflight, ok bool) {
-	s, size := client.stream, likelySize(&m.Request)
+	s, size := client.stream, int64(m.size)+likelySize(&m.Request)
 	s.mu.Lock()
 	for (s.requests.count >= maxInFlight || s.requests.bytes != 0 && s.requests.bytes+size > maxBytes) && s.broken == nil {
 		s.room.Wait()

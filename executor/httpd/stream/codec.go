@@ -17,6 +17,7 @@ import (
 type message struct {
 	executor.Request
 	id       uint64        // 0: missing
+	size     int           // bytes of the message, which the strings of the request keep in memory
 	timeout  time.Duration // 0: none
 	cancel   bool          // the request of this id
 	quantity bool          // a claim has a quantity
@@ -32,7 +33,7 @@ func decode(decoder *streampb.Decoder, b []byte) (m message, f *wire.Problem) {
 	}
 	known := false
 	m.Request, known = request.RequestOf(r)
-	m.id, m.timeout = r.Id, time.Duration(r.TimeoutMs)*time.Millisecond
+	m.id, m.size, m.timeout = r.Id, len(b), time.Duration(r.TimeoutMs)*time.Millisecond
 	switch kind := r.Kind.(type) {
 	case *streampb.Request_Hello:
 		m.id = 0
