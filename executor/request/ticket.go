@@ -55,7 +55,7 @@ type keyEntry struct {
 	holder atomic.Pointer[Pending] // the Pending that entered the ticket last; nil: the request came without a key; may change while the requester stops waiting
 	hash   uint64                  // of user and key
 	number uint64                  // in the order of entering
-	older  *Ticket                 // the previous ticket of the same hash; nil: there is none
+	next   *Ticket                 // in the same list of Underway; nil: none
 
 	retained  bool // it stays in the table although it has an answer: its request is decided again
 	abandoned bool // the requester has gone, though the request may be accepted

@@ -13,9 +13,9 @@ import (
 // All methods are safe for concurrent use.
 type Underway struct {
 	mu         sync.Mutex
-	newest     map[uint64]*Ticket // by hash of the key: the head of a list linked by Ticket.older
-	size       atomic.Int64       // of tickets; written under mu
-	lastNumber uint64             // tickets in all
+	lists      []*Ticket    // by the low bits of Ticket.hash, linked by Ticket.next; a power of two of them
+	size       atomic.Int64 // of tickets; written under mu
+	lastNumber uint64       // tickets in all
 }
 
 // requestKey is what one request has in common with its repetitions.
@@ -25,7 +25,7 @@ func (r *Request) requestKey() requestKey { return requestKey{r.User, r.Key} }
 
 var hashSeed = maphash.MakeSeed()
 
-// hash returns the hash of a key in the table Underway. A map by hash costs a claim half of one by user and key.
+// hash returns the hash of a key in the table Underway.
 func (k requestKey) hash() uint64 {
 	return maphash.String(hashSeed, k.user)*0x9e3779b97f4a7c15 ^ maphash.String(hashSeed, k.key)
 }
@@ -47,37 +47,43 @@ func (u *Underway) enter(t *Ticket) {
 	t.hash = t.requestKey().hash()
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if int(u.size.Load()) == len(u.lists) {
+		u.grow()
+	}
 	before := t.before
 	t.before = nil
 	if before != nil && u.exchange(before, t) {
-		t.older, t.number = before.older, before.number
-		before.older, before.retained = nil, false
+		t.next, t.number = before.next, before.number
+		before.next, before.retained = nil, false
 		return
-	}
-	if u.newest == nil {
-		u.newest = make(map[uint64]*Ticket)
 	}
 	u.size.Add(1)
 	u.lastNumber++
-	t.number, t.older = u.lastNumber, u.newest[t.hash]
-	u.newest[t.hash] = t
+	list := u.list(t.hash)
+	t.number, t.next, *list = u.lastNumber, *list, t
+}
+
+// list returns the list of the tickets with a hash. mu is held.
+func (u *Underway) list(hash uint64) **Ticket { return &u.lists[hash&uint64(len(u.lists)-1)] }
+
+// grow doubles the number of lists. mu is held.
+func (u *Underway) grow() {
+	old := u.lists
+	u.lists = make([]*Ticket, max(64, 2*len(old)))
+	for _, t := range old {
+		for t != nil {
+			list, next := u.list(t.hash), t.next
+			t.next, *list, t = *list, t, next
+		}
+	}
 }
 
 // exchange puts a ticket or nil in the place of another one. It returns false if the table does not have that
 // one. mu is held.
 func (u *Underway) exchange(before, t *Ticket) bool {
-	at := u.newest[before.hash]
-	if at == before {
-		if t == nil {
-			delete(u.newest, before.hash)
-		} else {
-			u.newest[before.hash] = t
-		}
-		return true
-	}
-	for ; at != nil; at = at.older {
-		if at.older == before {
-			at.older = t
+	for at := u.list(before.hash); *at != nil; at = &(*at).next {
+		if *at == before {
+			*at = t
 			return true
 		}
 	}
@@ -108,8 +114,11 @@ func (u *Underway) Abandon(t *Ticket) {
 func (u *Underway) Withdraw(user, key string, id uint64, superseded *atomic.Bool) *Ticket {
 	u.mu.Lock() // a ticket is in the table until it may be freed
 	defer u.mu.Unlock()
+	if u.lists == nil {
+		return nil
+	}
 	wanted := requestKey{user, key}
-	for t := u.newest[wanted.hash()]; t != nil; t = t.older {
+	for t := *u.list(wanted.hash()); t != nil; t = t.next {
 		if t.requestKey() == wanted && t.superseded == superseded && t.ForwardID == id && t.Withdraw() {
 			return t
 		}
@@ -126,8 +135,8 @@ func (u *Underway) Leave(t *Ticket) {
 
 // remove removes a ticket that is in the table. mu is held.
 func (u *Underway) remove(t *Ticket) {
-	u.exchange(t, t.older)
-	t.older = nil
+	u.exchange(t, t.next)
+	t.next = nil
 	u.size.Add(-1)
 }
 
@@ -140,7 +149,7 @@ func (u *Underway) Has(r *Request) bool {
 	hash := key.hash()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for t := u.newest[hash]; t != nil; t = t.older {
+	for t := *u.list(hash); t != nil; t = t.next {
 		if t != r.before && t.requestKey() == key {
 			return true
 		}
@@ -151,9 +160,9 @@ func (u *Underway) Has(r *Request) bool {
 // hasBefore reports whether a request of the same user and key entered before a ticket and is under way.
 // mu is held.
 func (u *Underway) hasBefore(t *Ticket) bool {
-	at := u.newest[t.hash]
+	at := *u.list(t.hash)
 	for at != nil && (at.number >= t.number || at.requestKey() != t.requestKey()) {
-		at = at.older
+		at = at.next
 	}
 	return at != nil
 }
