@@ -38,13 +38,17 @@ type linked struct {
 	conn *StreamConn
 
 	mu    sync.Mutex
-	calls map[uint64]*call // by id
-	last  uint64           // id
-	going bool             // the server is going away
+	calls []*call  // those that wait, at id%maxCalls; nil: the place is free
+	free  []uint64 // the free places
+	last  uint64   // multiple of maxCalls in an id
+	going bool     // the server is going away
 	over  bool
 	tick  int // number of elapsed parts of the timeout of a request
 	timer *time.Timer
 }
+
+// maxCalls bounds the calls that wait on a stream.
+const maxCalls = 1 << 16
 
 // call is one request that waits for its answer.
 type call struct {
@@ -116,7 +120,7 @@ func (l *link) stream(ctx context.Context) (*linked, error) {
 func (l *link) opens(ctx context.Context, d *dial) {
 	defer close(d.done)
 	defer d.cancel()
-	x := &linked{link: l, calls: make(map[uint64]*call)}
+	x := &linked{link: l}
 	cfg := StreamConfig{
 		Server: l.server.base, Sale: l.client.cfg.Sale, Token: l.client.cfg.Token, Transport: l.client.cfg.Transport,
 		reuse: true,
@@ -191,12 +195,16 @@ func (l *link) roundTrip(ctx context.Context, c *call) (sent bool, err error) {
 func (x *linked) enter(c *call) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over || x.going {
+	if x.over || x.going || len(x.free) == 0 && len(x.calls) == maxCalls {
 		return false
 	}
-	x.last++
-	c.id = x.last
-	x.calls[c.id] = c
+	if len(x.free) == 0 {
+		x.free, x.calls = append(x.free, uint64(len(x.calls))), append(x.calls, nil)
+	}
+	last := len(x.free) - 1
+	x.last += maxCalls
+	c.id = x.last + x.free[last]
+	x.calls[x.free[last]], x.free = c, x.free[:last]
 	c.until = x.tick + ticks + 1
 	return true
 }
@@ -205,15 +213,24 @@ func (x *linked) enter(c *call) bool {
 func (x *linked) take(id uint64) (c *call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if c = x.calls[id]; c != nil {
-		x.takeLocked(id)
+	place := id % maxCalls
+	if place >= uint64(len(x.calls)) || x.calls[place] == nil || x.calls[place].id != id {
+		return nil
 	}
+	c = x.calls[place]
+	x.removeLocked(c)
 	return c
 }
 
-func (x *linked) takeLocked(id uint64) {
-	delete(x.calls, id)
-	if x.going && len(x.calls) == 0 {
+func (x *linked) removeLocked(c *call) {
+	x.calls[c.id%maxCalls] = nil
+	x.free = append(x.free, c.id%maxCalls)
+	x.endLocked()
+}
+
+// endLocked ends the requests of a stream whose server is going away, once no call waits.
+func (x *linked) endLocked() {
+	if x.going && len(x.free) == len(x.calls) {
 		x.conn.CloseSend()
 	}
 }
@@ -256,9 +273,9 @@ func (x *linked) ticks() {
 		return
 	}
 	x.tick++
-	for id, c := range x.calls {
-		if c.until <= x.tick {
-			x.takeLocked(id)
+	for _, c := range x.calls {
+		if c != nil && c.until <= x.tick {
+			x.removeLocked(c)
 			c.err = fmt.Errorf("%s: %w", x.link.server.base, errNoAnswer)
 			c.done <- struct{}{}
 		}
@@ -301,9 +318,7 @@ func (x *linked) control(r *streampb.Reply) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.going = true
-	if len(x.calls) == 0 {
-		x.conn.CloseSend()
-	}
+	x.endLocked()
 }
 
 // closed processes the end of the stream: waiting calls have no answer.
@@ -316,10 +331,12 @@ func (x *linked) closed(err error) {
 	x.over = true
 	x.timer.Stop()
 	for _, c := range x.calls {
-		c.err = fmt.Errorf("%s: %w", x.link.server.base, err)
-		c.done <- struct{}{}
+		if c != nil {
+			c.err = fmt.Errorf("%s: %w", x.link.server.base, err)
+			c.done <- struct{}{}
+		}
 	}
-	clear(x.calls)
+	x.calls, x.free = nil, nil
 	x.mu.Unlock()
 	x.link.mu.Lock()
 	delete(x.link.open, x)

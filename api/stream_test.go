@@ -29,3 +29,33 @@ func TestStreamBreaks(t *testing.T) {
 		}
 	}
 }
+
+// TestCallPlaces uses the places of a stream's calls again. An answer that comes after its call was removed
+// must not reach the next call in the same place.
+func TestCallPlaces(t *testing.T) {
+	x, first, second, third := new(linked), new(call), new(call), new(call)
+	x.enter(first)
+	x.enter(second)
+	early := first.id
+	if got := x.take(early); got != first {
+		t.Fatalf("call %d: got %p, want %p", early, got, first)
+	}
+	x.enter(third)
+	if len(x.calls) != 2 || third.id == early {
+		t.Errorf("ids %d, %d and %d in %d places", early, second.id, third.id, len(x.calls))
+	}
+	for _, id := range []uint64{0, early, third.id + 1} {
+		if got := x.take(id); got != nil {
+			t.Errorf("id %d: got call %d", id, got.id)
+		}
+	}
+	if x.take(third.id) != third || x.take(second.id) != second || len(x.free) != 2 {
+		t.Errorf("the calls %d and %d are not found; %d places are free", second.id, third.id, len(x.free))
+	}
+	for range maxCalls {
+		x.enter(new(call))
+	}
+	if x.enter(new(call)) {
+		t.Errorf("the stream accepted %d calls", len(x.calls))
+	}
+}
