@@ -130,6 +130,26 @@ func TestEveryPosition(t *testing.T) {
 	if len(told) != 10 || len(slices.Compact(slices.Sorted(slices.Values(told)))) != 10 {
 		t.Errorf("%d events: %q", len(told), told)
 	}
+	wantResumed(t, logs, all)
+}
+
+// TestEveryPositionOfASealedSale: the seal is read before the shards and sent behind them.
+func TestEveryPositionOfASealedSale(t *testing.T) {
+	logs := sold(t)
+	saletest.AppendSale(t, logs, testSale, closes(t, logs))
+	all, err := drive(t, logs, Config{Sale: testSale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told := ids(all); len(all) < 3 || told[len(told)-1] != "sale-3-0 salectl.sale.sealed" {
+		t.Fatalf("%d batches with %q", len(all), told)
+	}
+	wantResumed(t, logs, all)
+}
+
+// wantResumed fails the test unless a reader that begins at the position of a batch delivers the batches after it.
+func wantResumed(t *testing.T, logs ledger.Logs, all []*Batch) {
+	t.Helper()
 	for i, b := range all {
 		from, err := ParsePosition(b.Position.String())
 		if err != nil {

@@ -67,6 +67,12 @@ func TestEnter(t *testing.T) {
 	if v := s.Draft(TestOwner, 1).Claim("carl", "key", 1); v.Kind != NotNow {
 		t.Errorf("after the last entry: %+v", v)
 	}
+	moved := DrawSettings(nil) // on a shard that has recorded its entries already
+	moved.ClosesAtUs = 2 * s.Head().TimeUs
+	w.Plan(0, 0, moved)
+	if v := w.Draft(0).Claim("carl", "key", 1); v.Kind != NotNow || v.Refusal != RefusedClosed {
+		t.Errorf("after the last entry, with a later close: %+v", v)
+	}
 }
 
 // What a shard's reducer refuses of a draw. Each op follows the closing of the entries.
