@@ -266,19 +266,6 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	return ready, nil
 }
 
-// Alive queries whether the process at the first server, an admin address, runs.
-func (c *Client) Alive(ctx context.Context) error {
-	response, body, err := c.send(ctx, http.MethodGet, c.servers[0].base+AlivePath, nil)
-	if err != nil {
-		return err
-	}
-	defer buffers.Put(body)
-	if response.StatusCode != http.StatusOK {
-		return unexpected(c.servers[0].base, response, body)
-	}
-	return nil
-}
-
 // get decodes the answer to a GET from the first server that has one. matches reports whether
 // the decoded answer is the requested one.
 func (c *Client) get(ctx context.Context, path string, into any, matches func() bool) error {

@@ -213,12 +213,10 @@ func (x *linked) enter(c *call) bool {
 func (x *linked) take(id uint64) (c *call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	place := id % maxCalls
-	if place >= uint64(len(x.calls)) || x.calls[place] == nil || x.calls[place].id != id {
-		return nil
+	if place := id % maxCalls; place < uint64(len(x.calls)) && x.calls[place] != nil && x.calls[place].id == id {
+		c = x.calls[place]
+		x.removeLocked(c)
 	}
-	c = x.calls[place]
-	x.removeLocked(c)
 	return c
 }
 

@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -12,6 +13,31 @@ import (
 // MaxServers is the maximum length of a list of servers. Every lease needs a call to each lock
 // node, so a longer list is a mistake.
 const MaxServers = 99
+
+// Embedded keeps a sale in SQLite files in one folder, with no server.
+type Embedded struct {
+	// Dir is the folder. Load resolves a relative path against the document's folder. It is
+	// not stored in ledgers: a sale that is moved with its files is unchanged.
+	Dir string `yaml:"dir,omitempty" json:"-" form:"folder" default:".salectl" example:".salectl" doc:"Folder of the files."`
+}
+
+// EmbeddedNode is the name of the one lock node of an embedded sale.
+const EmbeddedNode = "embedded"
+
+// home returns the home of the ledger. That of the locks has a node in addition.
+func (e *Embedded) home() Home {
+	return Home{Kind: "embedded", Place: "embedded files", Local: e.Dir}
+}
+
+// Redis are the nodes of the locks and, with EngineRedis, of the lists. Secrets are given by
+// names of environment variables.
+type Redis struct {
+	// Nodes are host:port in lower case, without duplicates; an odd number with EngineLedger.
+	Nodes       []string `yaml:"nodes" json:"nodes" form:"addresses" max:"99" example:"127.0.0.1:6379" doc:"Independent standalone Redis nodes, host:port each; an odd number, except with engine redis. On a live sale they change only while it is paused."`
+	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" with:"passwordEnv" form:"env" example:"REDIS_USERNAME" doc:"Environment variable with the user name. Needs passwordEnv."`
+	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" form:"env" example:"REDIS_PASSWORD" doc:"Environment variable with the password."`
+	TLS         bool     `yaml:"tls,omitempty" json:"tls" doc:"Connect with TLS, by the machine's certificate authorities or SSL_CERT_FILE."`
+}
 
 // stores checks the location of the sale: embedded, or redis and hbase; with the Redis engine
 // redis, and embedded or hbase. If the engine is unknown, conflicts cannot be reported.
@@ -111,4 +137,23 @@ func (d *decoder) hideLogin(n *yaml.Node) {
 
 func addressList(s *jsonschema.Schema) {
 	s.UniqueItems, s.Items.Pattern = true, addressForm
+}
+
+// redis checks the nodes. odd: their number must be odd, since they only vote.
+func (d *decoder) redis(odd bool) {
+	o, ok := d.objects["spec.redis"]
+	if !ok {
+		return
+	}
+	if v, ok := d.value(o, "nodes"); ok {
+		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 && n <= MaxServers {
+			d.refuse(v.at, fmt.Sprintf("Name %d or %d: an even number tolerates no more failures than one node less.", n-1, n+1),
+				"%s has %d nodes, an even number", v.path, n)
+		}
+	}
+}
+
+func (r *Redis) home() Home {
+	nodes := strings.Join(slices.Sorted(slices.Values(r.Nodes)), " ")
+	return Home{Kind: "redis", Place: "the Redis nodes " + nodes, Nodes: r.Nodes, Local: nodes}
 }
