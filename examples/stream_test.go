@@ -61,7 +61,10 @@ func (s *served) serve() (*exec.Cmd, string) {
 		s.t.Fatal(err)
 	}
 	defer client.Close()
-	wait.UntilNil(s.t, listen+" to answer", func() error { return client.Alive(s.t.Context()) })
+	wait.UntilNil(s.t, listen+" to answer", func() error {
+		_, err := client.Ready(s.t.Context())
+		return err
+	})
 	return c, "http://" + listen
 }
 
