@@ -28,7 +28,7 @@ import (
 
 // drivers are the functions that read documents and open stores.
 type drivers struct {
-	read  func(paths []string, stdin io.Reader) ([]spec.Sale, error)
+	read  func(paths []string, stdin io.Reader) (sales []spec.Sale, foreign []string, err error)
 	open  func(spec.Sale, *slog.Logger) (*backends.Store, error)
 	nodes func(spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error)
 	files func(spec.Sale) (int, error)                                      // number of files that are open

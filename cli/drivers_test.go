@@ -86,8 +86,8 @@ func newMemoryHome(t *testing.T) *memoryHome {
 }
 
 // read puts the homes in memory into whatever documents declare.
-func (m *memoryHome) read(paths []string, stdin io.Reader) ([]spec.Sale, error) {
-	sales, err := spec.Load(paths, stdin)
+func (m *memoryHome) read(paths []string, stdin io.Reader) ([]spec.Sale, []string, error) {
+	sales, foreign, err := spec.Load(paths, stdin)
 	for i := range sales {
 		homes := &spec.Homes{
 			Ledger: spec.Home{Kind: "memory", Place: "the memory of a test"},
@@ -98,7 +98,7 @@ func (m *memoryHome) read(paths []string, stdin io.Reader) ([]spec.Sale, error) 
 		}
 		sales[i].Embedded, sales[i].Homes = nil, homes
 	}
-	return sales, err
+	return sales, foreign, err
 }
 
 func (m *memoryHome) open(sale spec.Sale, _ *slog.Logger) (*backends.Store, error) {

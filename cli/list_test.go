@@ -16,7 +16,7 @@ import (
 func listable(t *testing.T) (path string, sale spec.Sale, store *backends.Store) {
 	t.Helper()
 	path = applySale(t, "tickets")
-	sales, err := spec.Load([]string{path}, nil)
+	sales, _, err := spec.Load([]string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

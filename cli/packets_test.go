@@ -143,7 +143,7 @@ spec:
 				t.Fatalf("%s: exit code %d\n%s", command, code, &c.err)
 			}
 		}
-		sales, err := spec.Load([]string{path}, nil)
+		sales, _, err := spec.Load([]string{path}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

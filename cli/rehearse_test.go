@@ -21,7 +21,7 @@ import (
 // only just begun.
 func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 	path := applySale(t, "tickets")
-	sales, err := spec.Load([]string{path}, nil)
+	sales, _, err := spec.Load([]string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,10 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 	if err := noPlans(from.files); err != nil {
 		return nil, err
 	}
-	sales, err := p.read(from.files, &endingReader{ctx, p.in})
+	sales, foreign, err := p.read(from.files, &endingReader{ctx, p.in})
+	if len(foreign) > 0 {
+		p.logf("Ignored, since they declare no sale: %s. Add names or patterns to .salectlignore in their folder to omit this line.", strings.Join(foreign, ", "))
+	}
 	p.files, p.several = from.filesGiven(), len(sales) > 1
 	err = withExpressions(sales, err)
 	switch {

@@ -200,7 +200,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 
 // reread reads the files as load does, without reporting problems.
 func (p *program) reread(from source) ([]spec.Sale, error) {
-	sales, err := p.read(from.files, bytes.NewReader(nil))
+	sales, _, err := p.read(from.files, bytes.NewReader(nil))
 	if err := withExpressions(sales, err); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ const saleFileHead = `<!-- Made from the schema's descriptions, in package spec:
 
 For sellers and operators who write sale files. [Payments](payment.md), [rules](rules.md), [units](units.md), [draws](draw.md) and [red packets](red-packets.md) have pages of their own.
 
-A sale file is YAML; start from [the example](../examples/movie-tickets/sale.yaml), whose first line gives editors the schema. ` + "`salectl validate`" + ` reports all mistakes with file, line, column and remedy. ` + "`salectl schema`" + ` prints the JSON Schema. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `; a file may hold several sales.
+A sale file is YAML; start from [the example](../examples/movie-tickets/sale.yaml), whose first line gives editors the schema. ` + "`salectl validate`" + ` reports all mistakes with file, line, column and remedy. ` + "`salectl schema`" + ` prints the JSON Schema. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `; a file may hold several sales. Files of other formats in a folder are ignored, and so are those that match a line of its ` + "`.salectlignore`" + `.
 
 Durations have a unit: ` + "`h`, `m`, `s` or `ms`" + `. File names are relative to the sale file. Secrets stand in environment variables or key files.
 

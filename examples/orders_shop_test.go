@@ -77,7 +77,7 @@ func openShop(t *testing.T, name, text string) *shop {
 	t.Helper()
 	s := shopIn(t, name, t.TempDir())
 	s.apply(text)
-	sales, err := spec.Load([]string{s.file()}, nil)
+	sales, _, err := spec.Load([]string{s.file()}, nil)
 	s.check(err)
 	store, err := backends.Open(sales[0], nil)
 	s.check(err)

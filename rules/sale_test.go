@@ -12,7 +12,7 @@ import (
 // load reads one sale with the given part of its spec.
 func load(t *testing.T, part string) spec.Sale {
 	t.Helper()
-	sales, err := spec.Load([]string{"-"}, strings.NewReader("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: tickets}\nspec:\n"+
+	sales, _, err := spec.Load([]string{"-"}, strings.NewReader("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: tickets}\nspec:\n"+
 		"  stock: 10\n  lockCount: 2\n  embedded: {}\n"+part))
 	if err != nil {
 		t.Fatal(err)

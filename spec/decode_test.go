@@ -27,7 +27,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 				if isList {
 					text = open + o.key + ": [[]]" + shut
 				}
-				_, err := Load([]string{"-"}, strings.NewReader(text))
+				_, _, err := Load([]string{"-"}, strings.NewReader(text))
 				for _, p := range Problems(err) {
 					if strings.HasPrefix(p.Message, at+" is ") || strings.HasPrefix(p.Message, at+"[0] is ") {
 						return
@@ -144,7 +144,7 @@ func TestTagsAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf("%s\nspec:\n  stock: %s\n  lockCount: 2\n  embedded: {}\n",
 				strings.Split(aSale("tagged"), "\nspec")[0], c.stock)
-			_, err := Load([]string{"-"}, strings.NewReader(text))
+			_, _, err := Load([]string{"-"}, strings.NewReader(text))
 			tagged := err != nil && strings.Contains(err.Error(), "explicit tags like !")
 			if tagged != c.tagged || !c.tagged && err != nil || len(Problems(err)) > 1 {
 				t.Errorf("%s\ngot %v", text, err)

@@ -38,23 +38,56 @@ func (d *decoder) document(doc document) declared {
 	return d.saleDocument(value{at: root, node: root})
 }
 
-// foreign reports a document of another format, whose keys would only cause more problems.
-func (d *decoder) foreign(root *yaml.Node) bool {
-	var version, kind *yaml.Node
-	for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
-		switch root.Content[i].Value {
+// foreign reports whether the file has documents, and all are of other formats.
+func (src *source) foreign() bool {
+	some := false
+	for _, doc := range src.documents() {
+		root, err := parse(strings.Join(doc.lines, ""))
+		if err == nil && (root == nil || root.ShortTag() == "!!null") {
+			continue
+		}
+		version, kind, ours := header(root)
+		if err != nil || ours && !isOther(version, kind) {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// header returns the values of apiVersion and kind of a document; nil: it has none. ours reports whether the
+// document has a key of a sale's.
+func header(root *yaml.Node) (version, kind *yaml.Node, ours bool) {
+	for i := 0; root != nil && root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
+		switch key, value := root.Content[i].Value, root.Content[i+1]; key {
 		case "apiVersion":
-			version = target(root.Content[i+1])
+			version, ours = value, true
 		case "kind":
-			kind = root.Content[i+1]
+			kind, ours = value, true
+		case "metadata", "spec", "<<":
+			ours = true
 		}
 	}
-	if version == nil || kind == nil || target(kind).Value == Kind || strings.HasPrefix(version.Value, "salectl/") ||
-		version.Kind != yaml.ScalarNode || target(kind).Kind != yaml.ScalarNode {
+	return version, kind, ours
+}
+
+// isOther reports whether apiVersion and kind are those of another format.
+func isOther(version, kind *yaml.Node) bool {
+	if version == nil || kind == nil {
+		return false
+	}
+	version, kind = target(version), target(kind)
+	return version.Kind == yaml.ScalarNode && kind.Kind == yaml.ScalarNode && kind.Value != Kind && !strings.HasPrefix(version.Value, "salectl/")
+}
+
+// foreign refuses a document of another format, whose keys would only cause more problems.
+func (d *decoder) foreign(root *yaml.Node) bool {
+	version, kind, _ := header(root)
+	if !isOther(version, kind) {
 		return false
 	}
 	d.refuse(kind, "Name only files with sales, or keep other documents in another folder.",
-		"the document is a %s of %s, not a %s of %s", target(kind).Value, version.Value, Kind, APIVersion)
+		"the document is a %s of %s, not a %s of %s", target(kind).Value, target(version).Value, Kind, APIVersion)
 	return true
 }
 

@@ -8,7 +8,7 @@ import (
 
 func loadedDraws(t *testing.T) []Sale {
 	t.Helper()
-	sales, err := Load([]string{goodSpecs + "/draw.yaml"}, nil)
+	sales, _, err := Load([]string{goodSpecs + "/draw.yaml"}, nil)
 	if err != nil || len(sales) != 2 {
 		t.Fatalf("%d sales, %v", len(sales), err)
 	}

@@ -44,7 +44,7 @@ func TestDocumentsOfTools(t *testing.T) {
 	} {
 		dir := write(t, map[string]string{"f.yaml": c.text})
 		t.Chdir(dir)
-		sales, err := Load([]string{"f.yaml"}, nil)
+		sales, _, err := Load([]string{"f.yaml"}, nil)
 		got := messages(err)
 		for _, s := range sales {
 			got = append(got, s.Name)
@@ -53,7 +53,7 @@ func TestDocumentsOfTools(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	sales, err := Load([]string{"-"}, strings.NewReader(php))
+	sales, _, err := Load([]string{"-"}, strings.NewReader(php))
 	if err != nil || sales[0].Annotations["note"] != `😀 \/ é` {
 		t.Errorf("%v, %v", sales, err)
 	}

@@ -9,13 +9,14 @@ import (
 
 // loadMetadata loads a sale with more under its metadata than the name.
 func loadMetadata(metadata string) ([]Sale, error) {
-	return Load([]string{"-"}, strings.NewReader("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: tickets, "+metadata+
+	sales, _, err := Load([]string{"-"}, strings.NewReader("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: tickets, "+metadata+
 		"}\nspec: {stock: 100, lockCount: 5, embedded: {}}\n"))
+	return sales, err
 }
 
 // Labels and annotations are as they are written, and no part of what is declared.
 func TestLabels(t *testing.T) {
-	sales, err := Load([]string{goodSpecs + "/labels.yaml"}, nil)
+	sales, _, err := Load([]string{goodSpecs + "/labels.yaml"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,12 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -20,14 +23,18 @@ const MaxFileSize = 1 << 20
 // maxProblems bounds the reported problems of one file. More mean that it is the wrong file.
 const maxProblems = 1000
 
+// ignoreFile is a file in a folder of sale files with patterns of the names of files that are not read.
+const ignoreFile = ".salectlignore"
+
 // Load reads all sales from paths. Each path is a file, a folder, or "-" for stdin. Of a
-// folder it reads *.yaml and *.yml, sorted by name, without hidden files and subfolders. A
-// file may have several documents. A path named twice is read once.
+// folder it reads *.yaml and *.yml, sorted by name, without hidden files, subfolders, and files
+// that match a line of .salectlignore. foreign are the files of folders whose documents
+// are all of other formats. A file may have several documents. A path named twice is read once.
 //
 // The result has the sales without a problem in the order of reading, even if err is not nil.
 // The error is a *multierror.Error of *Problem with all problems, by file and then by line; at
 // most a thousand of one file and a note that there are more.
-func Load(paths []string, stdin io.Reader) ([]Sale, error) {
+func Load(paths []string, stdin io.Reader) (sales []Sale, foreign []string, err error) {
 	l := loader{stdin: stdin, seen: map[string]bool{}, named: map[string]string{}}
 	if len(paths) == 0 {
 		l.fail(&Problem{File: "salectl", Message: "no sale file was named",
@@ -36,16 +43,18 @@ func Load(paths []string, stdin io.Reader) ([]Sale, error) {
 	for _, path := range paths {
 		l.path(path)
 	}
-	return l.sales, l.errs.ErrorOrNil()
+	return l.sales, l.foreign, l.errs.ErrorOrNil()
 }
 
 // loader collects the results of all files.
 type loader struct {
-	stdin io.Reader
-	seen  map[string]bool   // absolute paths of read files
-	named map[string]string // file:line of each sale by name
-	sales []Sale
-	errs  *multierror.Error
+	stdin   io.Reader
+	seen    map[string]bool   // absolute paths of read files
+	named   map[string]string // file:line of each sale by name
+	listed  bool              // the present file is of a folder, and not named itself
+	sales   []Sale
+	foreign []string // files of folders without a sale
+	errs    *multierror.Error
 }
 
 func (l *loader) fail(p *Problem) {
@@ -89,10 +98,15 @@ func (l *loader) folder(dir string) {
 		l.fail(Unreadable(dir, err))
 		return
 	}
-	found := false
+	ignored, found, others := l.ignored(dir), 0, len(l.foreign)
+	l.listed = true
+	defer func() { l.listed = false }()
 	for _, e := range entries {
 		ext := filepath.Ext(e.Name())
-		if ext != ".yaml" && ext != ".yml" || strings.HasPrefix(e.Name(), ".") {
+		if ext != ".yaml" && ext != ".yml" || strings.HasPrefix(e.Name(), ".") || slices.ContainsFunc(ignored, func(pattern string) bool {
+			matches, _ := filepath.Match(pattern, e.Name())
+			return matches
+		}) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -100,17 +114,49 @@ func (l *loader) folder(dir string) {
 		if info, err := files.Stat(path); err == nil && info.IsDir() {
 			continue
 		}
-		found = true
+		found++
 		l.file(path)
 	}
+	others = len(l.foreign) - others
 	switch {
 	case len(entries) == 0:
 		l.fail(&Problem{File: dir, Message: "the folder is empty",
 			Remedy: "Put a sale file (*.yaml or *.yml) there, or name another folder. 'salectl init' writes a first one."})
-	case !found:
+	case found == 0:
 		l.fail(&Problem{File: dir, Message: "the folder has no *.yaml or *.yml file",
-			Remedy: "Subfolders and hidden files are not read. Name the right folder, or the file itself. 'salectl init' writes a first one."})
+			Remedy: "Subfolders, hidden files and those that .salectlignore names are not read. Name the right folder, or the file itself. 'salectl init' writes a first one."})
+	case found == others:
+		l.fail(&Problem{File: dir, Message: "the folder has no sale: " + and(l.foreign[len(l.foreign)-others:]) + " declare none",
+			Remedy: "Name the right folder, or the file itself. 'salectl init' writes a first one."})
 	}
+}
+
+// ignored returns the patterns of a folder's ignoreFile.
+func (l *loader) ignored(dir string) (patterns []string) {
+	path := filepath.Join(dir, ignoreFile)
+	f, err := files.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(f, MaxFileSize))
+		f.Close()
+	}
+	if err != nil {
+		l.fail(Unreadable(path, err))
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if wrong := checkPattern(line); wrong != nil {
+			l.fail(&Problem{File: path, Line: i + 1, Column: 1, Source: line, Message: "this " + wrong.message, Remedy: wrong.remedy})
+		}
+		patterns = append(patterns, line)
+	}
+	return patterns
 }
 
 func (l *loader) file(path string) {
@@ -151,6 +197,10 @@ func (l *loader) stream(name, dir string, r io.Reader) {
 }
 
 func (l *loader) documents(src *source) {
+	if l.listed && src.foreign() {
+		l.foreign = append(l.foreign, src.name)
+		return
+	}
 	reported, some := 0, false // number of problems of this file; whether it has any document
 	defer func() {
 		if !some {

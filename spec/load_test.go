@@ -57,7 +57,7 @@ func messages(err error) []string {
 
 func TestLoadReadsAllFields(t *testing.T) {
 	path := filepath.Join(goodSpecs, "servers.yaml")
-	got, err := Load([]string{path}, nil)
+	got, _, err := Load([]string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestLoadReadsAllFields(t *testing.T) {
 }
 
 func TestLoadFillsDefaults(t *testing.T) {
-	embedded, err := Load([]string{"-"}, strings.NewReader(aSale("tickets")))
+	embedded, _, err := Load([]string{"-"}, strings.NewReader(aSale("tickets")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestLoadFillsDefaults(t *testing.T) {
 	if !reflect.DeepEqual(embedded[0], want) {
 		t.Errorf("got  %+v\nwant %+v", embedded[0], want)
 	}
-	servers, err := Load([]string{"-"}, strings.NewReader(strings.Replace(aSale("tickets"), "embedded: {}",
+	servers, _, err := Load([]string{"-"}, strings.NewReader(strings.Replace(aSale("tickets"), "embedded: {}",
 		`redis: {nodes: ["a:1"]}, hbase: {zookeeper: ["z:1"], table: "default:sales"}`, 1)))
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestLoadFillsDefaults(t *testing.T) {
 
 func TestLoadRedPackets(t *testing.T) {
 	path := filepath.Join(goodSpecs, "red-packet.yaml")
-	got, err := Load([]string{path}, nil)
+	got, _, err := Load([]string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestLoadRedPackets(t *testing.T) {
 
 func TestLoadSeveralDocuments(t *testing.T) {
 	path := filepath.Join(goodSpecs, "several.yaml")
-	sales, err := Load([]string{path}, nil)
+	sales, _, err := Load([]string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestLoadPaths(t *testing.T) {
 		"twice is once":        {[]string{in("b.yaml"), "-", dir, dir, "-", in("below/../b.yaml")}, []string{"b", "in", "a", "c1", "c2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sales, err := Load(c.paths, strings.NewReader(aSale("in")))
+			sales, _, err := Load(c.paths, strings.NewReader(aSale("in")))
 			if got := saleNames(sales); err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("got %v, %v; want %v", got, err, c.want)
 			}
@@ -187,7 +187,7 @@ func TestLoadKeepsTheGood(t *testing.T) {
 		"b.yaml": bad + "---\n" + aSale("b") + "---\n\tc: d\n---\n" + aSale("c"),
 		"d.yaml": aSale("d") + "---\n" + aSale("a") + "---\n" + aSale("bad"),
 	})
-	sales, err := Load([]string{dir}, nil)
+	sales, _, err := Load([]string{dir}, nil)
 	if got, want := saleNames(sales), []string{"a", "b", "c", "d"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -200,6 +200,53 @@ func TestLoadKeepsTheGood(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestForeignFiles loads folders with files of other formats.
+func TestForeignFiles(t *testing.T) {
+	const deployment, values = "apiVersion: apps/v1\nkind: Deployment\n", "replicas: 3\n---\n"
+	dir := write(t, map[string]string{
+		"mixed/deploy.yaml": deployment + "---\n" + deployment, "mixed/values.yml": values, "mixed/playbook.yaml": "- hosts: all\n",
+		"mixed/sale.yaml":  aSale("a"),
+		"none/deploy.yaml": deployment, "none/values.yaml": values,
+		"both/sale.yaml":    aSale("a") + "---\n" + deployment,
+		"nearly/sale.yaml":  strings.Replace(aSale("a"), "salectl/v1", "salectl/v9", 1),
+		"nearly/kind.yaml":  "kind: Sail\n",
+		"nearly/merge.yaml": "a: &a {kind: Sale}\n<<: *a\n",
+		"broken/chart.yaml": "a: [\n", "broken/sale.yaml": aSale("a"),
+		"named/.salectlignore": "# charts\n\n chart*.yaml\nvalues.yaml\n", "named/chart.yaml": "a: [\n",
+		"named/values.yaml": values, "named/sale.yaml": aSale("a"),
+		"all/.salectlignore": "*\n", "all/sale.yaml": aSale("a"),
+		"pattern/.salectlignore": "a\n[\n", "pattern/sale.yaml": aSale("a"),
+	})
+	for name, c := range map[string]struct {
+		path    string
+		foreign []string
+		want    []string
+	}{
+		"beside a sale":        {"mixed", []string{"deploy.yaml", "playbook.yaml", "values.yml"}, nil},
+		"alone":                {"none", []string{"deploy.yaml", "values.yaml"}, []string{"none: the folder has no sale"}},
+		"in one file":          {"both", nil, []string{"sale.yaml:7:7: the document is a Deployment of apps/v1, not a Sale"}},
+		"named":                {"mixed/deploy.yaml", nil, []string{"deploy.yaml:2:7: the document is a Deployment", "deploy.yaml:5:7: the document is"}},
+		"almost a sale":        {"nearly", nil, []string{"kind.yaml:1:1", "kind.yaml:1:7", "merge.yaml:1:1", "merge.yaml:2:1", "sale.yaml:1:13: apiVersion is"}},
+		"broken":               {"broken", nil, []string{"chart.yaml:"}},
+		"ignored":              {"named", nil, nil},
+		"all ignored":          {"all", nil, []string{"all: the folder has no *.yaml or *.yml file"}},
+		"pattern":              {"pattern", nil, []string{".salectlignore:2:1: this is no pattern of file names"}},
+		"an ignored one named": {"named/chart.yaml", nil, []string{"chart.yaml:"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, foreign, err := Load([]string{filepath.Join(dir, c.path)}, nil)
+			for i := range foreign {
+				foreign[i] = filepath.Base(foreign[i])
+			}
+			got := messages(err)
+			matches := slices.EqualFunc(got, c.want, func(got, want string) bool { return strings.Contains(got, want) })
+			if !slices.Equal(foreign, c.foreign) || !matches {
+				t.Errorf("foreign %q; got\n%s\nwant %q and\n%s", foreign, strings.Join(got, "\n"), c.foreign, strings.Join(c.want, "\n"))
+			}
+		})
 	}
 }
 
@@ -241,7 +288,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 		"byte order mark": {"mark.yaml", "mark.yaml:1:4: this is a byte order mark in the middle of the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]string{filepath.Join(dir, c.path)}, nil)
+			_, _, err := Load([]string{filepath.Join(dir, c.path)}, nil)
 			if got := strings.Join(messages(err), "\n"); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -253,7 +300,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 		})
 	}
 	t.Run("too many problems", func(t *testing.T) {
-		_, err := Load([]string{filepath.Join(dir, "many.yaml")}, nil)
+		_, _, err := Load([]string{filepath.Join(dir, "many.yaml")}, nil)
 		got := messages(err)
 		if last := "many.yaml:1001:5: there are more than 1000 problems"; len(got) != 1001 || got[1000] != last {
 			t.Errorf("%d problems, the last: %s", len(got), got[len(got)-1])
@@ -267,7 +314,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 		}
 	})
 	t.Run("the cause is kept", func(t *testing.T) {
-		if _, err := Load([]string{filepath.Join(dir, "none")}, nil); !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := Load([]string{filepath.Join(dir, "none")}, nil); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v, want one that is fs.ErrNotExist", err)
 		}
 	})
@@ -275,15 +322,15 @@ func TestLoadRefusesFiles(t *testing.T) {
 
 func TestLoadRefusesStreams(t *testing.T) {
 	broken := errors.New("the pipe broke")
-	_, err := Load([]string{"-"}, iotest.ErrReader(broken))
+	_, _, err := Load([]string{"-"}, iotest.ErrReader(broken))
 	if got, want := messages(err), []string{"<stdin>: it cannot be read: the pipe broke"}; !slices.Equal(got, want) || !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	_, err = Load([]string{"-"}, nil)
+	_, _, err = Load([]string{"-"}, nil)
 	if got, want := messages(err), []string{"<stdin>:1:1: the file has no document"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if _, err = Load(nil, nil); len(Problems(err)) != 1 {
+	if _, _, err = Load(nil, nil); len(Problems(err)) != 1 {
 		t.Errorf("got %v, want one problem", err)
 	}
 }
@@ -291,7 +338,7 @@ func TestLoadRefusesStreams(t *testing.T) {
 // A mistake far down a long text is found by bisecting.
 func TestMistakeInALongText(t *testing.T) {
 	text := strings.Repeat("# filler\n", 3000) + aSale("a") + "lock: {\n" + strings.Repeat("# filler\n", 3000)
-	_, err := Load([]string{"-"}, strings.NewReader(text))
+	_, _, err := Load([]string{"-"}, strings.NewReader(text))
 	if got, want := messages(err), []string{"<stdin>:3005:7: a value is missing here"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -319,7 +366,7 @@ func TestHostileTextsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
-			_, err := Load([]string{"-"}, strings.NewReader(text))
+			_, _, err := Load([]string{"-"}, strings.NewReader(text))
 			if took := time.Since(begin); err == nil || took > bound {
 				t.Errorf("it took %v, and gave %d problems", took, len(Problems(err)))
 			}
@@ -336,7 +383,7 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		sales, err := Load([]string{"-"}, strings.NewReader(text))
+		sales, _, err := Load([]string{"-"}, strings.NewReader(text))
 		if err == nil && len(sales) == 0 {
 			t.Error("neither a sale nor a problem")
 		}

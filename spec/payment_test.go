@@ -9,7 +9,7 @@ import (
 )
 
 func TestPaymentIsRead(t *testing.T) {
-	sales, err := Load([]string{filepath.Join(goodSpecs, "payment.yaml")}, nil)
+	sales, _, err := Load([]string{filepath.Join(goodSpecs, "payment.yaml")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestPaymentIsRead(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if sales, err := Load([]string{"-"}, strings.NewReader(aSale("free"))); err != nil || sales[0].Payment != nil {
+	if sales, _, err := Load([]string{"-"}, strings.NewReader(aSale("free"))); err != nil || sales[0].Payment != nil {
 		t.Errorf("without payment: got %+v, %v", sales, err)
 	}
 }
@@ -55,7 +55,7 @@ func TestPaymentProblems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Split(aSale("paid"), "spec:")[0] + "spec: " + test.spec + "\n"
-			_, err := Load([]string{"-"}, strings.NewReader(text))
+			_, _, err := Load([]string{"-"}, strings.NewReader(text))
 			if err == nil || !strings.HasPrefix(err.Error(), test.want+"\n") {
 				t.Errorf("got:\n%v\nwant:\n%s", err, test.want)
 			}

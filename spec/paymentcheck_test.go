@@ -9,7 +9,7 @@ import (
 )
 
 func TestPaymentCheckIsRead(t *testing.T) {
-	sales, err := Load([]string{filepath.Join(goodSpecs, "payment-check.yaml")}, nil)
+	sales, _, err := Load([]string{filepath.Join(goodSpecs, "payment-check.yaml")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestPlaceOfAnExpression(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: a}\nspec:\n  stock: 1\n  lockCount: 1\n" +
 				"  payment:\n    holdFor: 10s\n    check:\n      " + c.written + "\n      url: http://a/{claim}\n  embedded: {}\n"
-			sales, err := Load([]string{"-"}, strings.NewReader(text))
+			sales, _, err := Load([]string{"-"}, strings.NewReader(text))
 			if err != nil {
 				t.Fatal(err)
 			}

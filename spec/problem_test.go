@@ -12,7 +12,7 @@ import (
 
 func TestErrorPrintsWell(t *testing.T) {
 	text := strings.Replace(aSale("Ticket"), "10", "1e3", 1)
-	_, err := Load([]string{"-"}, strings.NewReader(text))
+	_, _, err := Load([]string{"-"}, strings.NewReader(text))
 	const want = `<stdin>:3:18: metadata.name is no DNS label
     metadata: {name: Ticket}
                      ^
@@ -27,7 +27,7 @@ func TestErrorPrintsWell(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
-	if _, err = Load([]string{"/nowhere"}, nil); !strings.HasSuffix(err.Error(), "\n\n1 problem") {
+	if _, _, err = Load([]string{"/nowhere"}, nil); !strings.HasSuffix(err.Error(), "\n\n1 problem") {
 		t.Errorf("got:\n%v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(aSale("secret"), "embedded: {}", "redis: {"+line+"}", 1)
-			_, err := Load([]string{"-"}, strings.NewReader(text))
+			_, _, err := Load([]string{"-"}, strings.NewReader(text))
 			if err == nil || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "31415926") {
 				t.Errorf("got:\n%v", err)
 			}

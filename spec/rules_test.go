@@ -16,7 +16,7 @@ func withoutPlaces(s Sale) Sale {
 }
 
 func TestRulesAreRead(t *testing.T) {
-	sales, err := Load([]string{filepath.Join(goodSpecs, "rules.yaml")}, nil)
+	sales, _, err := Load([]string{filepath.Join(goodSpecs, "rules.yaml")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestRulesAreRead(t *testing.T) {
 func TestPatternsBesideTheirDocument(t *testing.T) {
 	dir := write(t, map[string]string{`a[b]*?\c/sale.yaml`: strings.Replace(aSale("a"), "embedded", `history: {files: ["*.ndjson"]}, embedded`, 1),
 		`a[b]*?\c/x.ndjson`: ""})
-	sales, err := Load([]string{filepath.Join(dir, `a[b]*?\c/sale.yaml`)}, nil)
+	sales, _, err := Load([]string{filepath.Join(dir, `a[b]*?\c/sale.yaml`)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPlaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Split(aSale("a"), "spec:")[0] + "spec:\n  stock: 9\n  rules:\n    - name: only\n      require:" +
 				test.require + "\n  lockCount: 1\n  embedded: {}\n"
-			sales, err := Load([]string{"-"}, strings.NewReader(text))
+			sales, _, err := Load([]string{"-"}, strings.NewReader(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestPlaces(t *testing.T) {
 
 // Of a text that is written in a way that cannot be followed, the begin is shown.
 func TestPlaceThatCannotBeFollowed(t *testing.T) {
-	sales, err := Load([]string{"-"}, strings.NewReader(strings.Replace(aSale("a"), "embedded", "rules: [{name: a, require: user.known}], embedded", 1)))
+	sales, _, err := Load([]string{"-"}, strings.NewReader(strings.Replace(aSale("a"), "embedded", "rules: [{name: a, require: user.known}], embedded", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestPlaceThatCannotBeFollowed(t *testing.T) {
 
 // An alias is shown where the text stands that it is for.
 func TestPlaceOfAnAlias(t *testing.T) {
-	sales, err := Load([]string{"-"}, strings.NewReader(strings.Replace(aSale("a"), "embedded",
+	sales, _, err := Load([]string{"-"}, strings.NewReader(strings.Replace(aSale("a"), "embedded",
 		"rules: [{name: a, require: &known user.known}, {name: b, require: *known}], embedded", 1)))
 	if err != nil {
 		t.Fatal(err)

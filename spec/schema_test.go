@@ -79,7 +79,7 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 // The comment at the head of the example must lead to the schema.
 func TestExample(t *testing.T) {
 	const path = "../examples/movie-tickets/sale.yaml"
-	sales, err := Load([]string{path}, nil)
+	sales, _, err := Load([]string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestBadSpecs(t *testing.T) {
 			if len(wants) == 0 {
 				t.Fatal("the file has no line with what it wants")
 			}
-			_, err := Load([]string{path}, nil)
+			_, _, err := Load([]string{path}, nil)
 			problems := Problems(err)
 			for i, p := range problems {
 				got := fmt.Sprintf("%d:%d", p.Line, p.Column)
@@ -80,7 +80,7 @@ func TestBadSpecs(t *testing.T) {
 func TestGoodSpecs(t *testing.T) {
 	for _, path := range specFiles(t, goodSpecs) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			sales, err := Load([]string{path}, nil)
+			sales, _, err := Load([]string{path}, nil)
 			if err != nil || len(sales) == 0 {
 				t.Fatalf("%d sales, %v", len(sales), err)
 			}

@@ -83,7 +83,7 @@ func TestRangesInCommon(t *testing.T) {
 }
 
 func TestUnitsOfADocument(t *testing.T) {
-	sales, err := Load([]string{goodSpecs + "/units.yaml"}, nil)
+	sales, _, err := Load([]string{goodSpecs + "/units.yaml"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestLimitsOfUnits(t *testing.T) {
 		"a zero in the second only":     {sale("10", ranges("A1-A010")), "spec.units.range[0] has a number that begins with a zero"},
 		"public, or not":                {sale("1", ", units: {file: x, public: maybe}"), "spec.units.public is neither true nor false"},
 	} {
-		_, err := Load([]string{"-"}, strings.NewReader(c.text))
+		_, _, err := Load([]string{"-"}, strings.NewReader(c.text))
 		switch problems := Problems(err); {
 		case c.want == "" && err != nil, c.want != "" && (len(problems) != 1 || !strings.HasPrefix(problems[0].Message, c.want)):
 			t.Errorf("%s: got %v", name, err)

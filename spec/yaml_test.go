@@ -20,7 +20,7 @@ func goodSales(t *testing.T) (all []Sale) {
 		if strings.Contains(path, "monitoring") {
 			continue
 		}
-		sales, err := Load([]string{path}, nil)
+		sales, _, err := Load([]string{path}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -47,7 +47,7 @@ func TestYAMLIsReadAsTheSame(t *testing.T) {
 			if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("../"), []byte(abs(t, "..")+"/")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			again, err := Load([]string{path}, nil)
+			again, _, err := Load([]string{path}, nil)
 			if err != nil {
 				t.Errorf("%s, %s: %v\n%s", sale.File, what, err, text)
 				continue
