@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,8 +62,27 @@ func checkText(name, value string, most int) error {
 	return nil
 }
 
-// CheckKey returns an error if a key is invalid. A key is any visible ASCII text; quotes sent
-// by the client are part of it.
+// ParseKey returns the key in a value of KeyHeader: the value itself or, if it begins with a quote, the text
+// in quotes, where a backslash precedes a quote or backslash. The second is the form of
+// draft-ietf-httpapi-idempotency-key-header.
+func ParseKey(value string) (key string, err error) {
+	if key = value; strings.HasPrefix(value, `"`) {
+		if key, err = strconv.Unquote(value); err != nil {
+			return "", fmt.Errorf(`%s: the value begins with a quote, and is no text in quotes; write the key without quotes, or "the-key"`, KeyHeader)
+		}
+	}
+	return key, CheckKey(key)
+}
+
+// keyValue returns the value of KeyHeader for a key. It is the inverse of ParseKey.
+func keyValue(key string) string {
+	if strings.HasPrefix(key, `"`) {
+		return strconv.Quote(key)
+	}
+	return key
+}
+
+// CheckKey returns an error if a key is invalid. A key is any visible ASCII text.
 func CheckKey(key string) error {
 	switch {
 	case key == "":

@@ -112,7 +112,7 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		a.key, a.body = []string{r.Key}, body
+		a.key, a.body = []string{keyValue(r.Key)}, body
 	}
 	a.server = c.first(func(shards int) int { return shardOf(r.User, shards) })
 	return a.submit(ctx)

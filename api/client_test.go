@@ -166,6 +166,10 @@ func TestClientKeepsTheKey(t *testing.T) {
 			t.Errorf("the requests %q, want %s", s.bodies, want)
 		}
 	}
+	quoted := sells(t, word(Sold))
+	if a, err := buys(t, 1, nil, quoted.url).Claim(t.Context(), Request{User: "ann", Key: `"k\1"`}); err != nil || a.Key != `"k\1"` || quoted.keys[0] != `"\"k\\1\""` {
+		t.Errorf("a key with quotes: %v, %+v, sent as %q", err, a, quoted.keys)
+	}
 	first, second := sells(t, word(Sold)), sells(t, reply{200, word(Sold).body, ""})
 	a, _ := buys(t, 1, nil, first.url).Claim(t.Context(), Request{User: "ann", Quantity: 1})
 	again, _ := buys(t, 1, nil, second.url).Claim(t.Context(), Request{User: "ann", Quantity: 1})

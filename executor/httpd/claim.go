@@ -120,8 +120,8 @@ func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memor
 	switch keys := r.Header[api.KeyHeader]; len(keys) {
 	case 0:
 	case 1:
-		key = keys[0]
-		if err := api.CheckKey(key); err != nil {
+		var err error
+		if key, err = api.ParseKey(keys[0]); err != nil {
 			return none, wire.Malformed("%v", err)
 		}
 	default:

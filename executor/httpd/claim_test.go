@@ -279,6 +279,12 @@ var badRequests = map[string]struct {
 	"long key":          {`{"user":"u"}`, http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, 400, "Idempotency-Key: 256 bytes"},
 	"key with a space":  {`{"user":"u"}`, http.Header{"Idempotency-Key": {"a b"}}, 400, "Idempotency-Key: only visible ASCII"},
 	"key beyond ASCII":  {`{"user":"u"}`, http.Header{"Idempotency-Key": {"é"}}, 400, "Idempotency-Key: only visible ASCII"},
+	"open quote":        {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"k-1`}}, 400, "Idempotency-Key: the value begins with a quote"},
+	"more than quotes":  {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"k-1";a=b`}}, 400, "Idempotency-Key: the value begins with a quote"},
+	"empty quotes":      {`{"user":"u"}`, http.Header{"Idempotency-Key": {`""`}}, 400, "Idempotency-Key: empty"},
+	"quoted blank":      {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"a b"`}}, 400, "Idempotency-Key: only visible ASCII"},
+	"long quoted key":   {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"` + strings.Repeat("k", 256) + `"`}}, 400, "Idempotency-Key: 256 bytes"},
+	"gzip":              {"\x1f\x8b", http.Header{"Content-Encoding": {"gzip"}}, 415, "Content-Encoding: send the body without"},
 	"key with a delete": {`{"user":"u"}`, http.Header{"Idempotency-Key": {"a\x7f"}}, 400, "Idempotency-Key: only visible ASCII"},
 }
 
@@ -333,6 +339,24 @@ func TestContentTypesAccepted(t *testing.T) {
 	} {
 		if r := post(t, s, claimsPath, `{"user":"u"}`, header); r.StatusCode != 201 {
 			t.Errorf("%v: status %d", header, r.StatusCode)
+		}
+	}
+}
+
+// TestQuotedKeys claims with a key in quotes, the form of the draft of the header, and without.
+func TestQuotedKeys(t *testing.T) {
+	var keys []string
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer {
+		keys = append(keys, r.Key)
+		return httpdtest.SoldTo(r.User)
+	}}}})
+	for value, want := range map[string]string{
+		`k-1`: "k-1", `"k-1"`: "k-1", `k"1"`: `k"1"`, `"k\"1\\"`: `k"1\`,
+		`"` + strings.Repeat("k", 255) + `"`: strings.Repeat("k", 255),
+	} {
+		keys = nil
+		if r := post(t, s, claimsPath, `{"user":"u"}`, http.Header{"Idempotency-Key": {value}}); r.StatusCode != 201 || keys[0] != want {
+			t.Errorf("%s: status %d for the keys %q, want %s", value, r.StatusCode, keys, want)
 		}
 	}
 }

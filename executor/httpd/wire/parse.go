@@ -29,8 +29,12 @@ func Unacceptable(err error) *Problem {
 	return BadRequest(http.StatusUnprocessableEntity, err.Error())
 }
 
-// CheckContentType returns a Problem unless the header Content-Type of a request has the media type.
+// CheckContentType returns a Problem unless the header Content-Type of a request has the media type, and the
+// body is not encoded.
 func CheckContentType(r *http.Request, media string) *Problem {
+	if r.Header["Content-Encoding"] != nil {
+		return BadRequest(http.StatusUnsupportedMediaType, "Content-Encoding: send the body without an encoding such as gzip, and leave this header out")
+	}
 	if values := r.Header["Content-Type"]; len(values) == 1 {
 		if values[0] == media { // as usual
 			return nil
