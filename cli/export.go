@@ -39,13 +39,13 @@ func (p *program) exportCommand() *urfave.Command {
 			"not at all, and never replaces a file with other content. The export of a sale that is " +
 			"selling is a consistent cut: every unit is in one place.\n\n" +
 			"With --user, --unit or --state it is an extract: a header and the claims that match all " +
-			"of them, on standard output unless --out names a file. With --csv it is a table of " +
-			"claims for bookkeeping, which proves nothing. With --redact-keys it can be shared: keys " +
-			"of requests are replaced by digests, and secret codes are left out; it still has users " +
-			"and payments. With --follow it is a feed: a line per event, as it occurs.",
+			"of them. With --csv it is a table of claims for bookkeeping. Extracts and tables are " +
+			"printed unless --out names a file, and prove nothing. With --redact-keys an export can " +
+			"be shared: keys of requests are replaced by digests, and secret codes are left out; it " +
+			"still has users and payments. With --follow it is a feed: a line per event, as it occurs.",
 		Flags: append(salesFlags(
-			valueFlag("out", "write to `FILE`, of one sale only; - is standard output (default: SALE-UID.live.ndjson, or .csv)"),
-			onFlag("csv", "write a table of claims instead of an export"),
+			valueFlag("out", "write to `FILE`, of one sale only; - is standard output (default: SALE-UID.live.ndjson; of a table or an extract -)"),
+			onFlag("csv", "write a table of claims, of one sale, instead of an export"),
 			onFlag("redact-keys", "replace keys of requests by digests, and leave secret codes out"),
 			timeoutFlag(),
 		), append(filterFlags("export"), followFlags()...)...),
@@ -70,9 +70,13 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 		return p.follow(ctx, o)
 	}
 	defer sparing()()
-	return p.forEachIf(ctx, o.source, isForOne("export", "out", o.out != ""), func(ctx context.Context, sale spec.Sale) error {
+	only := isForOne("export", "out", o.out != "")
+	if o.csv {
+		only = isForOne("export", "csv", true)
+	}
+	return p.forEachIf(ctx, o.source, only, func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			toOut := o.out == "-" || o.out == "" && o.filter.Set()
+			toOut := o.out == "-" || o.out == "" && (o.filter.Set() || o.csv)
 			passes := int64(2) // one to fold, one to write
 			if o.filter.Set() {
 				passes = 1
@@ -131,11 +135,8 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 // extension ends the default name of the file, which differs from that of destroy: it would block
 // that.
 func (o exportOptions) extension() string {
-	switch {
-	case o.redact:
+	if o.redact {
 		return "redacted.ndjson"
-	case o.csv:
-		return "csv"
 	}
 	return "ndjson"
 }
