@@ -116,10 +116,13 @@ func (p *program) auditText(a audited, all bool) {
 // accountedText describes the distribution of a sale's units.
 func accountedText(a *audit.Report) string {
 	s := fmt.Sprintf("%s of %s sold", grouped(a.Sold), count(a.Stock, "unit"))
-	if a.Held > 0 {
-		s += fmt.Sprintf(" and %s held", grouped(a.Held))
+	if a.Held == 0 {
+		s += " to " + count(a.Users, "user")
 	}
-	s += " to " + count(a.Users, "user") + some(a.Available, "available") + some(a.InFlight, "in transfer between shards")
+	s += some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "in transfer between shards")
+	if a.Held > 0 {
+		s += "; users with units: " + grouped(a.Users)
+	}
 	if a.OK {
 		s += "; each in one place, nobody beyond the limit"
 	}
