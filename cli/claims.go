@@ -207,5 +207,8 @@ func (p *program) settle(ctx context.Context, o settleOptions) error {
 	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
 		return c.Settle(ctx, o.claim, o.how, o.Settlement)
 	})
+	if o.Reason != "" {
+		a.Replayed = a.Claim.Who != o.Who || a.Claim.Why != o.Reason // an earlier request has settled it
+	}
 	return p.decided(r, a, err, o.json, doubt{"it was done", "Repeat the command: if it was done, it has no further effect."})
 }
