@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -187,6 +188,7 @@ func (p *program) view(name string, data any) {
 		"join":        strings.Join,
 		"mostCost":    func() uint64 { return rules.MaxCost },
 		"ordered":     rehearse.Ordered[int],
+		"past":        func(t time.Time) bool { return t.Before(time.Now()) },
 		"some": func(mark string, texts []string, noun string, all bool) string {
 			var b strings.Builder
 			terminal.WriteSome(&b, mark, texts, noun, all)

@@ -38,7 +38,7 @@ b:1 - not reached ? 2 ? ? the reporting process does not reach it
 c:1 - standby 0 0 0.0 -
 shard 0 moves from a:1 to b:1: not started, according to a:1
 shard 2 moves from no reachable owner to a:1: the new owner waits for the lease
-`, "limit available held sold claims/s\n", " 30 20 0 10 1,235 busier than the others\n", " 30 20 0 10 ?\n"} {
+`, "limit available held sold requests/s\n", " 30 20 0 10 1,235 busier than the others\n", " 30 20 0 10 ?\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwhich lacks\n%s", got, want)
 		}

@@ -72,7 +72,7 @@ func (p *program) shardsText(s *saleStatus, c terminal.Palette, fold bool) {
 		head = append([]string{"owner", ">least lease"}, head[3:]...)
 	}
 	if loads {
-		head = append(head, ">claims/s")
+		head = append(head, ">requests/s")
 	}
 	p.foldedRows(append(head, ""), "shard", groups, fold, func(g []current.ShardStatus) []any {
 		sum := g[0]

@@ -79,7 +79,7 @@ func TestStatusView(t *testing.T) {
 	c.statusText(view, false)
 	want := strings.ReplaceAll(`tickets: open, generation 2, run 1, 0123456789abcdef
   20 of 60 units sold, 40 available
-  opens at 2026-11-11T12:00:00Z
+  opened at 2026-11-11T12:00:00Z
   claims are held for payment: holdFor 10m, grace 0s, extendBy 90s, late refuse
   served at SERVER
   ! 1 of 3 shards cannot be read (1): their users cannot buy, and the totals exclude them
