@@ -160,6 +160,17 @@ func turnsIn(t *testing.T, w *browser.Window) {
 		t.Errorf("a screen reader is told of each claim: %s", got)
 	}
 
+	// It is paused, and a hold is due.
+	browser.Zone(t, w, "Asia/Shanghai")
+	defer browser.Zone(t, w, "UTC")
+	a.show(func(l *State) {
+		l.Sale.Phase, l.Sale.ClosesAt = "paused", noon.AddDate(100, 0, 0)
+		l.Sale.Holds = &api.Holds{Open: 1, NextRelease: noon}
+	})
+	shows("shards-legend", "ready to sell: 3")
+	shows("holds", "Next release due since 12:00:00")
+	shows("hours", "at 2126-11-11 12:00:00 UTC (2126-11-11 20:00 here)")
+
 	// It stalls, and is not known.
 	a.show(func(l *State) {
 		l.Sale.Phase, l.Sale.Nodes, l.Unready = "stalled", nodes(2), "lock nodes: no majority of the lock nodes votes"

@@ -102,6 +102,15 @@ func Prefer(t testing.TB, browser context.Context, feature, value string) {
 	}
 }
 
+// Zone sets the time zone of the page's reader, such as Asia/Shanghai.
+func Zone(t testing.TB, browser context.Context, name string) {
+	t.Helper()
+	_, err := chromedp.Call(browser, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Width makes the page so wide, and as high as most screens are.
 func Width(t testing.TB, browser context.Context, width int64) {
 	t.Helper()

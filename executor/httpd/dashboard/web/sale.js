@@ -256,7 +256,7 @@ function swatch(name) {
 
 function shardsPanel() {
   const all = snapshot.sale.shards ?? [];
-  showShards(all, snapshot.sale.draw);
+  showShards(snapshot.sale);
   byId("shard-text").hidden = !all.length;
   byId("shards-details").hidden = !all.length;
   const owners = new Set(all.map((s) => s.owner).filter(Boolean)).size;
@@ -323,7 +323,7 @@ function holds(sale) {
   const next = moment(h.nextRelease);
   facts("holds", [
     ["Open", number(h.open)],
-    ["Next release", next ? `in ${span(next - Date.parse(snapshot.at))}, at ${clock(next)}` : "none"],
+    ["Next release", !next ? "none" : next > Date.parse(snapshot.at) ? `in ${span(next - Date.parse(snapshot.at))}, at ${clock(next)}` : `due since ${clock(next)}`],
     ["Confirmed", number(h.confirmed)],
     ["Expired", number(h.expired)],
     ["Cancelled", number(h.cancelled)],

@@ -5,14 +5,17 @@ import { count, number, rate, states } from "./words.js";
 // shards shows cells in a listbox, describes the selected one, and fills a table while
 // that is open.
 export function shards({ box, detail, details, body, legend }) {
-  let cells = [], layout = "", at = -1, now = [], draw = false;
+  let cells = [], layout = "", at = -1, now = [], draw = false, open = true;
+
+  // named is the state of a shard in words. A shard sells only while the sale is open.
+  const named = (state) => (state === "selling" && !open ? "ready to sell" : states[state]);
 
   // whole adds the numbers that are zero, which a shard leaves out.
   const whole = (s) => ({ available: 0, held: 0, sold: 0, entries: 0, waiting: 0, ...s });
 
   const describe = (i) => {
     const s = now[i];
-    const parts = [`Shard ${i}: ${states[s.state]}`];
+    const parts = [`Shard ${i}: ${named(s.state)}`];
     if (s.state !== "unknown") parts.push(draw
       ? `${count(s.entries, "entry", "entries")}, ${number(s.sold)} sold`
       : `${number(s.available)} for sale, ${number(s.held)} held, ${number(s.sold)} sold`);
@@ -88,7 +91,7 @@ export function shards({ box, detail, details, body, legend }) {
     if (!details.open) return;
     body.replaceChildren(...now.map((s, i) => {
       const row = document.createElement("tr");
-      const values = [i, states[s.state], s.owner || "?", s.available, s.held, s.sold, s.load ?? "?", s.waiting];
+      const values = [i, named(s.state), s.owner || "?", s.available, s.held, s.sold, s.load ?? "?", s.waiting];
       values.forEach((v, column) => {
         const cell = document.createElement(column ? "td" : "th");
         if (!column) cell.scope = "row";
@@ -101,9 +104,10 @@ export function shards({ box, detail, details, body, legend }) {
   };
   details.addEventListener("toggle", table);
 
-  return (shards, drawn) => {
-    now = shards.map(whole);
-    draw = Boolean(drawn);
+  return (sale) => {
+    now = (sale.shards ?? []).map(whole);
+    draw = Boolean(sale.draw);
+    open = ["open", "stalled"].includes(sale.phase);
     box.hidden = !now.length;
     const wanted = JSON.stringify(now.map((s) => s.owner));
     if (wanted !== layout) {
@@ -117,7 +121,7 @@ export function shards({ box, detail, details, body, legend }) {
       cell.style.setProperty("--sold", `${Math.round(share * 100)}%`);
       cell.setAttribute("aria-label", describe(i));
     });
-    const counts = Object.keys(states).map((state) => [state, states[state], now.filter((s) => s.state === state).length]);
+    const counts = Object.keys(states).map((state) => [state, named(state), now.filter((s) => s.state === state).length]);
     counts.push(["busy", "much busier than the others", now.filter((s) => s.busy).length]);
     legend.replaceChildren(...counts.filter(([, , n]) => n).map(([s, words, n]) => {
       const item = document.createElement("li"), swatch = document.createElement("span");

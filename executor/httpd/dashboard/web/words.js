@@ -13,6 +13,9 @@ export const count = (n, one, many = one + "s") => `${number(n)} ${n === 1 ? one
 export const clock = (date) => date.toISOString().slice(11, 19);
 export const stamp = (date) => date.toISOString().slice(0, 19).replace("T", " ") + " UTC";
 
+// both is a stamp, with the reader's local time if that is not UTC.
+const both = (date) => stamp(date) + (date.getTimezoneOffset() ? ` (${date.toLocaleString("sv").slice(0, 16)} here)` : "");
+
 // span formats a duration.
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
@@ -58,10 +61,10 @@ export function phase(snapshot) {
 // hours describes the next opening or close at a time.
 export function hours(sale, now) {
   const opens = moment(sale.opensAt), closes = moment(sale.closesAt);
-  if (opens && now < opens) return `Opens in ${span(opens - now)}, at ${stamp(opens)}`;
-  if (closes && now < closes) return `Closes in ${span(closes - now)}, at ${stamp(closes)}`;
-  if (closes) return `Opening hours ended at ${stamp(closes)}`;
-  if (opens) return `Open since ${stamp(opens)}`;
+  if (opens && now < opens) return `Opens in ${span(opens - now)}, at ${both(opens)}`;
+  if (closes && now < closes) return `Closes in ${span(closes - now)}, at ${both(closes)}`;
+  if (closes) return `Opening hours ended at ${both(closes)}`;
+  if (opens) return `Open since ${both(opens)}`;
   return "";
 }
 
