@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"salectl/api"
@@ -73,6 +74,11 @@ func (server *Server) Retired() { server.retired.Store(true) }
 func (server *Server) ServeAdmin(ctx context.Context, listener net.Listener) error {
 	handler := server.config.Certificates.Require(needsNoCertificate, server.adminHandler())
 	inner := server.httpServer(access.WithHosts(listener.Addr(), server.config.Hosts, handler))
+	recorded, stop := context.WithCancel(ctx)
+	var recording sync.WaitGroup
+	recording.Go(func() { server.dashboard.Record(recorded) })
+	defer recording.Wait()
+	defer stop()
 	return server.serve(ctx, access.NewListener(listener, AdminConnections), inner, server.dashboard.Close)
 }
 

@@ -24,6 +24,7 @@ func TestPagesInABrowser(t *testing.T) {
 	w := browser.Open(t)
 	for name, test := range map[string]func(*testing.T, *browser.Window){
 		"scenes": scenesIn, "turns": turnsIn, "full": fullIn, "keys": keysIn, "hidden": hiddenIn, "sales": salesIn,
+		"reach": reachIn,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w); browser.Go(t, w, "about:blank"); w.Calm() })
 	}
@@ -123,6 +124,14 @@ func (a *acted) show(change func(*State)) {
 	}
 	change(&l)
 	a.now.Store(&l)
+}
+
+// reachIn has the charts of a sale of a quarter of an hour show the last minutes, and all of it.
+func reachIn(t *testing.T, w *browser.Window) {
+	browser.Go(t, w, play("movie-tickets", 900, crowd(500_000, 8, owners...)).open(t))
+	browser.Until(t, w, `document.querySelector("#stock-text").textContent.includes("in the last 5 min")`)
+	browser.Run(t, w, `(document.querySelector("#reach").value = "30", document.querySelector("#reach").dispatchEvent(new Event("change")), "")`)
+	browser.Until(t, w, `document.querySelector("#stock-text").textContent.includes("in the last 15 min")`)
 }
 
 const said = `document.querySelector("#announcement").textContent`
@@ -263,6 +272,7 @@ func keysIn(t *testing.T, w *browser.Window) {
 		}
 	}
 	at("Skip to the sale")
+	at("reach")
 	at("shards")
 	detail("", "Shard 0: selling; 90 for sale, 0 held, 10 sold; owned by 10.0.0.7:8080")
 	detail(kb.ArrowRight, "Shard 1: selling; 100 for sale")

@@ -1,14 +1,14 @@
 // Package dashboard serves web pages that show operators running sales. A page updates its figures
 // once a second.
 //
-// Observation costs little. A page queries its sales once a second for all its viewers, and never
-// without viewers. The number of viewers is limited, and a viewer that does not read its events is
-// disconnected. A Dashboard shows the results of Sale.State and queries nothing else. Access control
+// Observation costs little. A sale is queried once a second for the charts and for all viewers of its
+// page. The number of viewers is limited, and a viewer that does not read its events is disconnected. A Dashboard shows the results of Sale.State and queries nothing else. Access control
 // is left to the caller that serves its Handler.
 package dashboard
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"html/template"
 	"net/http"
@@ -28,7 +28,7 @@ const Path = "/dashboard/"
 const MostViewers = 32
 
 // Sale is a sale to show. State must be safe for concurrent use: the sale's page and that of all sales
-// each call it at most once a second, while they have viewers.
+// each call it at most once a second.
 type Sale struct {
 	Name  string
 	State func() State
@@ -58,11 +58,27 @@ var web embed.FS
 var templates = template.Must(template.ParseFS(web, "web/*.html"))
 
 // New returns a Dashboard of no sale for at most some viewers at a time. process is the address of this
-// process at its peers; "": none. It starts no goroutine: requests of viewers do the work.
+// process at its peers; "": none. It starts no goroutine: Record and requests of viewers do the work.
 func New(process string, viewers int, clock clock.Clock) *Dashboard {
 	d := &Dashboard{process: process, clock: clock, began: clock().Mono, gate: newGate(viewers)}
 	d.all = newFeed(clock, d.began, d.event)
 	return d
+}
+
+// Record observes the sales once a second until ctx ends, so that charts show what happened before a
+// viewer came.
+func (d *Dashboard) Record(ctx context.Context) {
+	for {
+		next := every
+		for _, s := range d.listed() {
+			next = s.feed.observe()
+		}
+		select {
+		case <-time.After(next):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Add adds a sale.

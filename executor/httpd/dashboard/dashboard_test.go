@@ -3,12 +3,14 @@ package dashboard
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/internal/wait"
 )
 
 // TestMain fails the run if somebody who watches is left behind.
@@ -83,6 +86,29 @@ func events(a *http.Response) func() string {
 			}
 		}
 		return "none"
+	}
+}
+
+// TestRecord records a sale without a viewer. One who comes later gets what happened before.
+func TestRecord(t *testing.T) {
+	c := newCounted(t, 1, "movie")
+	ctx, stop := context.WithCancel(t.Context())
+	var recording sync.WaitGroup
+	recording.Go(func() { c.Record(ctx) })
+	for looks := int64(1); looks <= 3; looks++ {
+		wait.Until(t, "the next look", func() bool { return c.looks.Load() == looks })
+		c.passed.Add(int64(time.Second))
+	}
+	stop()
+	recording.Wait()
+	a := c.get(t, "/dashboard/sales/movie/events")
+	lines := bufio.NewScanner(a.Body)
+	lines.Scan() // the name of the event
+	lines.Scan()
+	var history []point
+	data, _ := strings.CutPrefix(lines.Text(), "data: ")
+	if err := json.Unmarshal([]byte(data), &history); err != nil || len(history) < 4 {
+		t.Errorf("%v; the history has %d points: %s", err, len(history), data)
 	}
 }
 

@@ -16,23 +16,45 @@ const every = time.Second
 // patience is the timeout of writing one event to a viewer.
 const patience = 10 * time.Second
 
-// feed makes the events of one page, in ticks of a second. The first viewer in a tick makes the
-// event, and the others send the same bytes. Without viewers there is no work.
+// feed makes the events of one page, in ticks of a second. The first viewer in a tick encodes the
+// event, and the others send the same bytes.
 type feed struct {
 	clock clock.Clock
 	began time.Duration // monotonic: start of tick 0
 	over  chan struct{} // closed when the sale is removed
 
 	// mu guards the rest, and serializes calls of make.
-	mu   sync.Mutex
-	make func(now clock.Now) (event []byte, history func() []byte)
-	tick int64 // of last; -1: there is none
-	last []byte
-	past func() []byte
+	mu      sync.Mutex
+	make    makeEvent
+	tick    int64         // of the newest event; -1: there is none
+	encode  func() []byte // encodes the newest event
+	encoded []byte        // by encode; nil: no viewer needed it
+	past    func() []byte
 }
 
-func newFeed(c clock.Clock, began time.Duration, event func(clock.Now) ([]byte, func() []byte)) *feed {
+// makeEvent observes what a page shows. event encodes it, and history the data of the charts until now; nil: there
+// are no charts.
+type makeEvent func(now clock.Now) (event, history func() []byte)
+
+func newFeed(c clock.Clock, began time.Duration, event makeEvent) *feed {
 	return &feed{clock: c, began: began, over: make(chan struct{}), make: event, tick: -1}
+}
+
+// observe makes the event of this tick, unless there is one, and returns the time until the next tick.
+func (f *feed) observe() (next time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.observeLocked()
+}
+
+func (f *feed) observeLocked() (next time.Duration) {
+	now := f.clock()
+	since := now.Mono - f.began
+	if tick := int64(since / every); tick != f.tick {
+		f.encode, f.past = f.make(now)
+		f.tick, f.encoded = tick, nil
+	}
+	return every - since%every
 }
 
 // now returns the event of this tick and the time until the next. With first it also returns the
@@ -40,16 +62,14 @@ func newFeed(c clock.Clock, began time.Duration, event func(clock.Now) ([]byte, 
 func (f *feed) now(first bool) (history, event []byte, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.clock()
-	since := now.Mono - f.began
-	if tick := int64(since / every); tick != f.tick {
-		f.last, f.past = f.make(now)
-		f.tick = tick
+	next = f.observeLocked()
+	if f.encoded == nil {
+		f.encoded = f.encode()
 	}
 	if first && f.past != nil {
 		history = f.past()
 	}
-	return history, f.last, every - since%every
+	return history, f.encoded, next
 }
 
 // gate limits the number of viewers.

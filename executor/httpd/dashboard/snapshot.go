@@ -15,7 +15,7 @@ import (
 )
 
 // remembered is the length of the history of a page.
-const remembered = 5 * time.Minute
+const remembered = 30 * time.Minute
 
 // point is the data of one second in a chart. Units are of the whole sale; nil if unknown. Answers
 // and durations are of this process; absent if the second before was not observed.
@@ -62,16 +62,17 @@ type watch struct {
 	unready, away *trouble
 }
 
-// event queries the sale and returns the next event.
-func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
+// event is a makeEvent of the sale.
+func (w *watch) event(now clock.Now) (event, history func() []byte) {
 	s := w.state()
 	w.unready, w.away = w.unready.goesOn(s.Unready, now), w.away.goesOn(string(s.Sale.Outcome), now)
 	p := w.point(now, s)
 	first := now.Wall.Add(-remembered).UnixMilli()
 	w.points = append(slices.DeleteFunc(w.points, func(p point) bool { return p.At < first }), p)
-	return encode("snapshot", snapshot{
+	shown := snapshot{
 		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: s.Sale, About: s.About, Answers: s.Answers, Point: p,
-	}), func() []byte { return encode("history", w.points) }
+	}
+	return func() []byte { return encode("snapshot", shown) }, func() []byte { return encode("history", w.points) }
 }
 
 // goesOn returns the trouble with its current reason, or nil if there is none.
@@ -91,9 +92,10 @@ const gap = 3 * every
 func (w *watch) point(now clock.Now, s State) point {
 	p := point{At: now.Wall.UnixMilli()}
 	if v := s.Sale; v.Outcome == "" {
-		p.Available, p.Held, p.Sold, p.InFlight = &v.Available, &v.Held, &v.Sold, &v.InFlight
+		// A point outlives the state, which has all shards.
+		p.Available, p.Held, p.Sold, p.InFlight = new(v.Available), new(v.Held), new(v.Sold), new(v.InFlight)
 		if v.Draw != nil {
-			p.Entries = &v.Draw.Entries
+			p.Entries = new(v.Draw.Entries)
 		}
 	}
 	if passed := now.Mono - w.at; w.seen && passed > 0 && passed <= gap {
@@ -131,19 +133,21 @@ type line struct {
 	Unready string `json:"unready,omitempty"`
 }
 
-// event returns the next event of the page of all sales.
-func (d *Dashboard) event(now clock.Now) (event []byte, history func() []byte) {
+// event is a makeEvent of the page of all sales.
+func (d *Dashboard) event(now clock.Now) (event, _ func() []byte) {
 	sales := d.listed()
 	lines := make([]line, 0, len(sales))
 	for _, s := range sales {
 		state := s.State()
 		lines = append(lines, line{state.Sale.SaleSummary, state.Unready})
 	}
-	return encode("sales", struct {
-		At      time.Time `json:"at"`
-		Process string    `json:"process,omitempty"`
-		Sales   []line    `json:"sales"`
-	}{now.Wall.UTC(), d.process, lines}), nil
+	return func() []byte {
+		return encode("sales", struct {
+			At      time.Time `json:"at"`
+			Process string    `json:"process,omitempty"`
+			Sales   []line    `json:"sales"`
+		}{now.Wall.UTC(), d.process, lines})
+	}, nil
 }
 
 // State is the state of a sale at one time, as known to a process.

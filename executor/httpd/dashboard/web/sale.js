@@ -5,7 +5,7 @@ import { follow } from "./follow.js";
 import { shards } from "./shards.js";
 import { clock, count, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
 
-const remembered = 5 * 60 * 1000;
+const remembered = 30 * 60 * 1000;
 const byId = (id) => document.getElementById(id);
 const text = (id, words) => {
   if (byId(id).textContent !== words) byId(id).textContent = words;
@@ -27,6 +27,7 @@ const showShards = shards({
 follow(location.pathname.replace(/\/$/, "") + "/events", receive, setFault);
 setInterval(tick, 1000);
 addEventListener("resize", () => snapshot && charts());
+byId("reach").addEventListener("change", () => snapshot && charts());
 
 function receive(kind, data) {
   if (kind === "history") {
@@ -195,13 +196,13 @@ function pace(p) {
 const charted = (p, name) => (p.available === undefined ? undefined : p[name]);
 
 function charts() {
-  const to = Date.parse(snapshot.at), from = to - remembered;
+  const to = Date.parse(snapshot.at), from = to - Number(byId("reach").value) * 60 * 1000;
   const now = standing(), entering = now?.entries !== undefined && !now.sold && !now.held;
   areas(byId("stock"), points, {
     from, to, format: short,
     series: (entering ? ["entries"] : ["sold", "held", "inFlight", "available"]).map((name) => ({ name, value: (p) => charted(p, name) })),
   });
-  text("stock-text", stockText());
+  text("stock-text", stockText(from));
   const sum = (p, of) => Object.entries(p.answers).reduce((n, [outcome, r]) => n + (groupOf(outcome) === of ? r : 0), 0);
   areas(byId("answers"), points, {
     from, to, format: short,
@@ -222,10 +223,10 @@ function charts() {
 
 const short = (n) => (n >= 1e6 ? `${rate(n / 1e6)}M` : n >= 10000 ? `${rate(n / 1e3)}k` : rate(n));
 
-function stockText() {
+function stockText(from) {
   const p = standing();
   if (!p || snapshot.away) return "";
-  const then = points.find((q) => q.sold !== undefined);
+  const then = points.find((q) => q.at >= from && q.sold !== undefined) ?? p;
   if (p.at - then.at < 1000) return `Recording since ${clock(new Date(then.at))}.`;
   if (p.entries !== undefined && !p.sold && !p.held) return `${count(p.entries - then.entries, "entry", "entries")} in the last ${span(p.at - then.at)}.`;
   const more = p.sold - then.sold;
