@@ -32,12 +32,49 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// runbook is where runbook_url leads; the operator replaces the address before it.
+const runbook = "https://example.com/salectl/docs/runbook.md#"
+
+// The sections of docs/runbook.md are the alerts, in the order of alerts.yaml, and each alert links to its own.
+func TestEachAlertHasARunbook(t *testing.T) {
+	page, err := os.ReadFile("../../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var headings, names []string
+	for _, m := range regexp.MustCompile(`(?m)^##+ (.*)$`).FindAllSubmatch(page, -1) {
+		headings = append(headings, string(m[1]))
+	}
+	for _, a := range alerts(t) {
+		names = append(names, a.Alert)
+		if want := runbook + strings.ToLower(a.Alert); a.Annotations.RunbookURL != want {
+			t.Errorf("%s has the runbook_url %q, want %q", a.Alert, a.Annotations.RunbookURL, want)
+		}
+	}
+	if !slices.Equal(headings, names) {
+		t.Errorf("the sections of docs/runbook.md are\n%s\nand the alerts are\n%s", strings.Join(headings, " "), strings.Join(names, " "))
+	}
+}
+
+// A page is about a sale, so that a fault of several processes is one page.
+func TestPagesAreOnePerSale(t *testing.T) {
+	for _, a := range alerts(t) {
+		perSale := strings.Contains(a.Expr, "by (sale") || strings.HasPrefix(a.Expr, "absent(")
+		if text := a.Expr + " " + a.Annotations.Summary; a.Labels.Severity == "page" && (!perSale || strings.Contains(text, "instance")) {
+			t.Errorf("%s is a page about a process: %s", a.Alert, text)
+		}
+	}
+}
+
 // alert is a rule of alerts.yaml.
 type alert struct {
 	Alert       string
 	Expr        string
 	Labels      struct{ Severity string }
-	Annotations struct{ Summary, Description string }
+	Annotations struct {
+		Summary, Description string
+		RunbookURL           string `yaml:"runbook_url"`
+	}
 }
 
 func alerts(t *testing.T) (all []alert) {

@@ -281,10 +281,28 @@ func serve(t *testing.T) *process {
 	return p
 }
 
+// output is what a program has written so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // run starts a program that is ended with the test, which shows its output if it failed.
-func run(t *testing.T, cmd *exec.Cmd) {
+func run(t *testing.T, cmd *exec.Cmd) *output {
 	t.Helper()
-	output := new(bytes.Buffer)
+	output := new(output)
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -297,6 +315,7 @@ func run(t *testing.T, cmd *exec.Cmd) {
 			t.Logf("%s: %v\n%s", filepath.Base(cmd.Path), err, output)
 		}
 	})
+	return output
 }
 
 func (p *process) eventually(what string, try func() error) {

@@ -45,7 +45,11 @@ var (
 	// Prometheus and what checks its files come in one package.
 	prometheus = onPath("prometheus", "prometheus", "prometheus")
 	promtool   = onPath("promtool", "prometheus", "prometheus")
-	postgres   = tool{"PostgreSQL", []string{"postgresql"}, "postgresql",
+	// So do Alertmanager and what checks its file.
+	alertmanager = tool{"Alertmanager", []string{"prometheus-alertmanager"}, "alertmanager",
+		func() (string, error) { return firstOnPath("prometheus-alertmanager", "alertmanager") }}
+	amtool   = onPath("amtool", "prometheus-alertmanager", "alertmanager")
+	postgres = tool{"PostgreSQL", []string{"postgresql"}, "postgresql",
 		func() (string, error) { return findPostgres(postgresFolders) }}
 	java = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
 )
@@ -117,10 +121,21 @@ func Prometheus() (string, error) { return prometheus.path() }
 // Promtool returns the path of promtool, which checks metrics, rules and queries.
 func Promtool() (string, error) { return promtool.path() }
 
+// Alertmanager returns the path of an Alertmanager server, for tests of routes and inhibitions of alerts.
+func Alertmanager() (string, error) { return alertmanager.path() }
+
+// Amtool returns the path of amtool, which checks configurations of Alertmanager.
+func Amtool() (string, error) { return amtool.path() }
+
 // findChromium returns the first browser of that family.
 func findChromium() (string, error) {
+	return firstOnPath("chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium")
+}
+
+// firstOnPath returns the path of the first program with one of the names.
+func firstOnPath(names ...string) (string, error) {
 	var why error
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"} {
+	for _, name := range names {
 		path, err := exec.LookPath(name)
 		if err == nil {
 			return path, nil

@@ -30,7 +30,7 @@ func Install(ctx context.Context, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// InstallClients sees to it that there are Chromium, Python, npx, wrk, Prometheus, PostgreSQL, the shell
+// InstallClients sees to it that there are Chromium, Python, npx, wrk, Prometheus, Alertmanager, PostgreSQL, the shell
 // of SQLite, check-jsonschema and what the scripts of pipelines call, which only tests need, as
 // Install does for the servers. A PostgreSQL that the package itself starts is not used.
 func InstallClients(ctx context.Context, progress io.Writer) error {
@@ -39,7 +39,7 @@ func InstallClients(ctx context.Context, progress io.Writer) error {
 	}
 	apt := newAptGet(ctx, progress)
 	var errs []error
-	for _, t := range []tool{chromium, python, npx, wrk, prometheus, promtool, postgres, jdk, sqlite3, git, curl, jq, unzip} {
+	for _, t := range []tool{chromium, python, npx, wrk, prometheus, promtool, alertmanager, amtool, postgres, jdk, sqlite3, git, curl, jq, unzip} {
 		errs = append(errs, apt.provide(ctx, t))
 	}
 	errs = append(errs, fetchSchemas(ctx, apt, progress))

@@ -41,6 +41,8 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 		"wrk":     {func() error { _, err := Wrk(); return err }, "apt-get install wrk"},
 		"metrics": {func() error { _, err := Prometheus(); return err }, "apt-get install prometheus"},
 		"rules":   {func() error { _, err := Promtool(); return err }, "brew install prometheus"},
+		"alerts":  {func() error { _, err := Alertmanager(); return err }, "apt-get install prometheus-alertmanager"},
+		"routes":  {func() error { _, err := Amtool(); return err }, "brew install alertmanager"},
 		"tables":  {func() error { _, err := noPostgres.path(); return err }, "apt-get install postgresql'"},
 		"schemas": {func() error { _, err := CheckJSONSchema(); return err }, "services/run install"},
 		"scripts": {PipelinePrograms, "apt-get install jq"},

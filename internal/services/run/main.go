@@ -64,7 +64,7 @@ func newApp(out io.Writer) *cli.App {
 			command("up", "[NAME...]", "start what does not run, all or the named servers; install what is missing", up),
 			command("down", "", "stop all", down, purge),
 			command("status", "", "list what runs", status),
-			command("install", "", "only install what is missing, with the browser, the Prometheus and the PostgreSQL that tests need", install),
+			command("install", "", "only install what is missing, with the browser, the Prometheus, the Alertmanager and the PostgreSQL that tests need", install),
 			command("kill", "NAME", "end a server with SIGKILL", each("killed", (*services.Local).Kill)),
 			command("pause", "NAME", "freeze a server with SIGSTOP", each("paused", (*services.Local).Pause)),
 			command("continue", "NAME", "let a paused server run again", each("runs again", (*services.Local).Continue)),
@@ -78,7 +78,7 @@ func install(c *cli.Context, _ *services.Local) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(c.App.Writer, "redis-server, Java, HBase, Chromium, Python, wrk, Prometheus and PostgreSQL are here.")
+	fmt.Fprintln(c.App.Writer, "redis-server, Java, HBase, Chromium, Python, wrk, Prometheus, Alertmanager and PostgreSQL are here.")
 	return nil
 }
 
