@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -319,6 +320,13 @@ func TestStatusInAnOutage(t *testing.T) {
 	if said := status(1, "tickets", "--timeout", "2s"); !strings.Contains(said, "tickets: unknown\n") || !strings.Contains(said, "it was not read in 1s") || !strings.Contains(said, "served at "+at) {
 		t.Errorf("of a ledger that does not answer status says %s", said)
 	}
+	wait.UntilNil(t, "the process to report the ledger, and status to wait no longer", func() error {
+		said := status(1, "tickets", "--timeout", "1h")
+		if !strings.Contains(said, "tickets: unknown\n") || !strings.Contains(said, "it was not read in 2s, and the serving process cannot read it either") {
+			return errors.New(said)
+		}
+		return nil
+	})
 	m.silent.Store(false)
 	stop()
 	m.away.Store(true)

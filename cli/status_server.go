@@ -16,8 +16,11 @@ import (
 	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/cli/terminal"
+	"salectl/executor/status"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/spec"
 )
 
 // serverTimeout bounds the query to the process that serves a sale, whose report is optional.
@@ -204,6 +207,10 @@ const (
 	readTimeout = 20 * time.Second
 	// outageTimeout bounds those reports.
 	outageTimeout = 5 * time.Second
+	// slowRead is the duration of a read of the ledger after which these reports are requested beside it.
+	slowRead = 100 * time.Millisecond
+	// hopelessRead bounds the rest of the read if the process reports that it cannot read the ledger either.
+	hopelessRead = 2 * time.Second
 	// maxOutageQueries bounds the number of processes that are then queried: some may serve
 	// other sales only.
 	maxOutageQueries = 8
@@ -215,9 +222,23 @@ const (
 func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, c statusClient, o statusOptions) (*saleStatus, error) {
 	cfg := p.planning(store)
 	cfg.ReadTimeout = min(readTimeout, o.timeout/2)
-	status, err := current.ReadStatus(bounded, cfg.Backends, name)
+	reading, stop := context.WithCancel(bounded)
+	defer stop()
+	var read *current.Status
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		read, err = current.ReadStatus(reading, cfg.Backends, name)
+	}()
+	if !p.meanwhile(reading, done, store, name, c, o) {
+		stop()
+		if <-done; err != nil && bounded.Err() == nil {
+			err = &planner.StoreError{Err: fmt.Errorf("it was not read in %s, and the serving process cannot read it either", hopelessRead)}
+		}
+	}
 	if err == nil {
-		view := &saleStatus{Status: status}
+		view := &saleStatus{Status: read}
 		queryServer(bounded, view, c)
 		view.judge()
 		return view, nil
@@ -226,6 +247,50 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 		return nil, err
 	}
 	return p.readOutage(ctx, store, name, c, err), err
+}
+
+// errSlow is the state of a ledger that is still being read.
+var errSlow = errors.New("it has not answered yet")
+
+// meanwhile waits for the end of a read of the ledger. If that is slow, it shows on a terminal what the lock
+// nodes and a process that serves the sale report. It returns false if the read is hopeless.
+func (p *program) meanwhile(ctx context.Context, done <-chan struct{}, store *backends.Store, name string, c statusClient, o statusOptions) bool {
+	slow := time.After(slowRead)
+	var report chan *saleStatus
+	var hopeless <-chan time.Time
+	for {
+		select {
+		case <-done:
+			return true
+		case <-slow:
+			report = make(chan *saleStatus, 1)
+			go func() { report <- p.readOutage(ctx, store, name, c, errSlow) }()
+		case view := <-report:
+			if view == nil {
+				continue
+			}
+			erase := p.showBriefly(reading{view: view, at: time.Now()}, o)
+			defer erase()
+			if slices.ContainsFunc(view.Problems, func(problem api.SaleProblem) bool { return problem.Kind == status.LedgerUnread.Name }) {
+				hopeless = time.After(hopelessRead)
+			}
+		case <-hopeless:
+			return false
+		}
+	}
+}
+
+// showBriefly prints a status on a terminal until erase is called.
+func (p *program) showBriefly(r reading, o statusOptions) (erase func()) {
+	if kind, _ := p.env("TERM"); o.json || kind == "dumb" || !terminal.IsTerminal(p.out) {
+		return func() {}
+	}
+	lines := strings.SplitAfter(p.readingText(r, spec.Sale{Name: r.view.Sale}, o.all), "\n")
+	if _, rows := terminal.Size(p.out); len(lines) > rows-1 {
+		lines = lines[:rows-1]
+	}
+	fmt.Fprint(p.out.W, strings.Join(lines, ""))
+	return func() { fmt.Fprint(p.out.W, terminal.Above(len(lines)-1)) }
 }
 
 // readOutage returns a sale's status as reported by the lock nodes and a process that serves

@@ -266,6 +266,35 @@ func TestWatchDrawsInPlace(t *testing.T) {
 	}
 }
 
+// While a ledger does not answer, a terminal shows what the lock nodes report, until the status is complete.
+func TestStatusOfASlowLedger(t *testing.T) {
+	m := newMemoryHome(t)
+	path := filepath.Join(t.TempDir(), "sale.yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: tickets}\nspec: {stock: 10, lockCount: 2, embedded: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.run(t, exitOK, "apply", "-f", path, "--yes")
+	m.silent.Store(true)
+	tty := openTerminal(t)
+	if err := unix.IoctlSetWinsize(int(tty.program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables, drivers: m.drivers()}
+	if code := p.run([]string{"salectl", "status", "-f", path, "--timeout", "3s"}, nil); code != exitError {
+		t.Errorf("exit code %d, want %d", code, exitError)
+	}
+	tty.await("it was not read in 1.5s")
+	tty.mu.Lock()
+	defer tty.mu.Unlock()
+	brief, complete, erased := strings.Cut(tty.seen.String(), "\r\x1b[J")
+	brief, _, _ = strings.Cut(brief, "\x1b[1A")
+	lines := strings.Count(brief, "\n")
+	if !erased || !strings.Contains(brief, "the ledger cannot be read: it has not answered yet") || !strings.Contains(brief, "memory-2") || strings.Contains(complete, "has not answered yet") ||
+		!strings.HasSuffix(brief, fmt.Sprintf("\x1b[%dA", lines)) {
+		t.Errorf("it shows %q", tty.seen.String())
+	}
+}
+
 // A terminal on which nothing can be drawn in place gets one text after another.
 func TestWatchOnADumbTerminal(t *testing.T) {
 	path := applySale(t, "tickets")

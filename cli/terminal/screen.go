@@ -27,6 +27,14 @@ const (
 	clearBelow   = "\x1b[J"
 )
 
+// Above returns the control sequence that clears the last lines that were printed.
+func Above(lines int) string {
+	if lines == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\x1b[%dA\r", lines) + clearBelow
+}
+
 // Screen draws texts successively at the same place of a terminal. Its methods are safe for
 // concurrent use.
 type Screen struct {
