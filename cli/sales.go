@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -226,7 +227,8 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	if asJSON {
 		p.emit(failure(sale, err))
 	}
-	if !strings.Contains(err.Error(), sale) {
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if !slices.Contains(words, sale) {
 		err = fmt.Errorf("%s: %w", sale, err)
 	}
 	p.report(err)

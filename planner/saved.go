@@ -196,7 +196,7 @@ func (p *Plan) CheckState(sale *ledger.Sale) error {
 	}
 	switch p.Standing(intent, sale) {
 	case IsOther:
-		return Stale("has changed since the plan was made")
+		return p.Changed(sale)
 	case IsEnded:
 		if p.Kind != KindDestroy {
 			return Stale("was destroyed since the plan was made")
@@ -238,6 +238,32 @@ func (p *Plan) checkDeclaration(desired spec.Sale, sale *ledger.Sale) error {
 		names = append(names, f.Name)
 	}
 	return Stale("%s", strings.Join(append([]string{"has another declaration in its file than in the plan"}, names...), ", "))
+}
+
+// Changed returns the error of a plan whose sale has changed since. It names the newest generation, its author
+// and its changes.
+func (p *Plan) Changed(sale *ledger.Sale) error {
+	newest, what := sale.Generation(), "has changed since the plan was made"
+	if newest == 0 || sale.PlannedAt(newest) < p.Slot {
+		return Stale("%s", what)
+	}
+	planned := sale.Planned(newest)
+	if what += fmt.Sprintf(": generation %d", newest); planned.GetWho() != "" {
+		what += " by " + planned.GetWho()
+	}
+	after, err := DeclaredAttributes(planned)
+	if newest == 1 || err != nil {
+		return Stale("%s", what)
+	}
+	before, err := DeclaredAttributes(sale.Planned(newest - 1))
+	if err != nil {
+		return Stale("%s", what)
+	}
+	var changes []string
+	for _, f := range (Action{Before: before, After: after}).Fields() {
+		changes = append(changes, fmt.Sprintf("%s %s -> %s", f.Name, cmp.Or(f.Before, "none"), cmp.Or(f.After, "none")))
+	}
+	return Stale("%s: %s", what, cmp.Or(strings.Join(changes, ", "), "its units"))
 }
 
 // Stale returns the error of a plan that the sale has moved past.

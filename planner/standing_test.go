@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"salectl/backends/ledger"
@@ -52,4 +53,38 @@ func withRemedy(err error) string {
 		return err.Error() + ". " + refusal.Remedy
 	}
 	return err.Error()
+}
+
+// A stale plan names the generation that the sale has instead, its author and its changes.
+func TestStaleNamesTheChange(t *testing.T) {
+	planned := func(generation uint64, change func(*pb.Planned)) *pb.Op {
+		op := plannertest.PlannedOp(plannertest.UID, generation, 1)
+		p := op.GetPlanned()
+		p.Who, p.Spec = "ada@shop", plannertest.JSON(t, plannertest.Tickets(9))
+		change(p)
+		return op
+	}
+	for name, c := range map[string]struct {
+		change func(*pb.Planned)
+		slot   uint64
+		want   string
+	}{
+		"a phase":  {func(p *pb.Planned) { p.Settings.Phase = pb.Phase_PAUSED }, 2, ": generation 2 by ada@shop: phase open -> paused"},
+		"a stock":  {func(p *pb.Planned) { p.Spec = plannertest.JSON(t, plannertest.Tickets(8)) }, 2, ": generation 2 by ada@shop: stock 9 -> 8"},
+		"nobody":   {func(p *pb.Planned) { p.Who, p.Settings.Phase = "", pb.Phase_PAUSED }, 2, ": generation 2: phase open -> paused"},
+		"units":    {func(*pb.Planned) {}, 2, ": generation 2 by ada@shop: its units"},
+		"a future": {func(p *pb.Planned) { p.Spec = []byte(`{"apiVersion":"salectl/v9"}`) }, 2, ": generation 2 by ada@shop"},
+		"before":   {func(*pb.Planned) {}, 3, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sale := plannertest.Log(t, planned(1, func(*pb.Planned) {}), plannertest.AppliedOp(1), planned(2, c.change))
+			err := (&Plan{Slot: c.slot}).Changed(sale)
+			if !errors.Is(err, ErrStale) || !strings.HasSuffix(err.Error(), "has changed since the plan was made"+c.want+"; make a new plan") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	if err := (&Plan{}).Changed(plannertest.Log(t, planned(1, func(*pb.Planned) {}))); !strings.HasSuffix(err.Error(), ": generation 1 by ada@shop; make a new plan") {
+		t.Errorf("a new run: %v", err)
+	}
 }

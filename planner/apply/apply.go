@@ -78,7 +78,7 @@ func (x *execution) noteApplied() {
 		}
 		if x.plan.Kind == planner.KindPhase && x.planned != stored {
 			if x.sale.Generation() > x.plan.Generation {
-				x.stale("has changed since the plan was made")
+				x.core.Fail(x.plan.Changed(x.sale))
 			}
 			return false
 		}
@@ -144,7 +144,7 @@ func (x *execution) enter() {
 			x.begin("reading the sale's log")
 			x.readSale()
 		default:
-			x.stale("has changed since the plan was made")
+			x.core.Fail(x.plan.Changed(x.sale))
 		}
 	}
 }
