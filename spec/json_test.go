@@ -83,7 +83,7 @@ func anyPayment(t *rapid.T) *Payment {
 	term := func(name string, least, most time.Duration) Duration {
 		return Duration(rapid.Int64Range(least.Milliseconds(), most.Milliseconds()).Draw(t, name)) * Duration(time.Millisecond)
 	}
-	p := &Payment{HoldFor: term("holdFor", MinHold, 24*time.Hour), Grace: term("grace", 0, time.Hour),
+	p := &Payment{HoldFor: term("holdFor", MinHold, 7*24*time.Hour), Grace: term("grace", 0, time.Hour),
 		Late: rapid.SampledFrom([]Late{LateRefuse, LateResell}).Draw(t, "late")}
 	if rapid.Bool().Draw(t, "extends") {
 		p.ExtendBy = term("extendBy", MinHold, 24*time.Hour)

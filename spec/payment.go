@@ -13,7 +13,7 @@ import (
 // Payment configures payments: each claim is held, and sold once its payment is confirmed.
 type Payment struct {
 	// HoldFor is the time from the claim to the buyer's deadline.
-	HoldFor Duration `yaml:"holdFor" json:"holdForMs" min:"1s" max:"24h" example:"10m" doc:"Time from the claim to the payment deadline: {bounds}."`
+	HoldFor Duration `yaml:"holdFor" json:"holdForMs" min:"1s" max:"168h" example:"10m" doc:"Time from the claim to the payment deadline: {bounds}."`
 	// Grace is the time from the deadline to the release of the units.
 	Grace Duration `yaml:"grace,omitempty" json:"graceMs" min:"0s" max:"1h" default:"0s" example:"30s" doc:"Time after the deadline in which payments still count; then units are released: {bounds}."`
 	// ExtendBy is the extension of a hold, once; 0: none.

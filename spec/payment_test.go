@@ -16,7 +16,7 @@ func TestPaymentIsRead(t *testing.T) {
 	want := map[string]Payment{
 		"everything": {HoldFor: Duration(10 * time.Minute), Grace: Duration(30 * time.Second), ExtendBy: Duration(5 * time.Minute), Late: LateResell, UnpaidPerUser: 20},
 		"least":      {HoldFor: Duration(time.Second), Late: LateRefuse, UnpaidPerUser: 1000},
-		"most":       {HoldFor: Duration(24 * time.Hour), Grace: Duration(time.Hour), ExtendBy: Duration(24 * time.Hour), Late: LateRefuse, UnpaidPerUser: 1_000_000},
+		"most":       {HoldFor: Duration(7 * 24 * time.Hour), Grace: Duration(time.Hour), ExtendBy: Duration(24 * time.Hour), Late: LateRefuse, UnpaidPerUser: 1_000_000},
 	}
 	got := map[string]Payment{}
 	for _, s := range sales {
