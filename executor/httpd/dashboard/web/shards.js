@@ -107,7 +107,7 @@ export function shards({ box, detail, details, body, legend }) {
   return (sale) => {
     now = (sale.shards ?? []).map(whole);
     draw = Boolean(sale.draw);
-    open = ["open", "stalled"].includes(sale.phase);
+    open = !["planned", "scheduled", "paused", "ended", "closed"].includes(sale.phase); // it may be unknown
     box.hidden = !now.length;
     const wanted = JSON.stringify(now.map((s) => s.owner));
     if (wanted !== layout) {
