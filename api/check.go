@@ -2,8 +2,8 @@ package api
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -62,14 +62,18 @@ func checkText(name, value string, most int) error {
 	return nil
 }
 
+var quotedKey = regexp.MustCompile(`^"((?:[^"\\]|\\["\\])*)"$`)
+
 // ParseKey returns the key in a value of KeyHeader: the value itself or, if it begins with a quote, the text
 // in quotes, where a backslash precedes a quote or backslash. The second is the form of
 // draft-ietf-httpapi-idempotency-key-header.
 func ParseKey(value string) (key string, err error) {
 	if key = value; strings.HasPrefix(value, `"`) {
-		if key, err = strconv.Unquote(value); err != nil {
+		quoted := quotedKey.FindStringSubmatch(value)
+		if quoted == nil {
 			return "", fmt.Errorf(`%s: the value begins with a quote, and is no text in quotes; write the key without quotes, or "the-key"`, KeyHeader)
 		}
+		key = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1])
 	}
 	return key, CheckKey(key)
 }
@@ -77,7 +81,7 @@ func ParseKey(value string) (key string, err error) {
 // keyValue returns the value of KeyHeader for a key. It is the inverse of ParseKey.
 func keyValue(key string) string {
 	if strings.HasPrefix(key, `"`) {
-		return strconv.Quote(key)
+		return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(key) + `"`
 	}
 	return key
 }

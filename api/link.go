@@ -41,7 +41,7 @@ type linked struct {
 	calls []*call  // those that wait, at id%maxCalls; nil: the place is free
 	free  []uint64 // the free places
 	last  uint64   // multiple of maxCalls in an id
-	going bool     // the server is going away
+	going bool     // the server is going away, or the stream is full
 	over  bool
 	tick  int // number of elapsed parts of the timeout of a request
 	timer *time.Timer
@@ -186,7 +186,7 @@ func (l *link) roundTrip(ctx context.Context, c *call) (sent bool, err error) {
 		if x.enter(c) {
 			return x.wait(ctx, c)
 		}
-		l.leave(x) // it has ended, or the server is going away
+		l.leave(x) // it has ended, is full, or the server is going away
 	}
 	return false, fmt.Errorf("%s: %w", l.server.base, errStreamEnded)
 }
@@ -195,7 +195,10 @@ func (l *link) roundTrip(ctx context.Context, c *call) (sent bool, err error) {
 func (x *linked) enter(c *call) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over || x.going || len(x.free) == 0 && len(x.calls) == maxCalls {
+	if len(x.free) == 0 && len(x.calls) == maxCalls {
+		x.going = true // it ends with its last call; another stream takes the next ones
+	}
+	if x.over || x.going {
 		return false
 	}
 	if len(x.free) == 0 {

@@ -20,7 +20,7 @@ type decision struct {
 	ID            string `json:"claim,omitempty"`
 
 	*api.Claim      // accepted, or settled as requested
-	Replayed   bool `json:"replayed,omitempty"` // it had been accepted before
+	Replayed   bool `json:"replayed,omitempty"` // it had been accepted before, or settled by somebody else or for another reason
 
 	// Of a refused request.
 	Detail    string      `json:"detail,omitempty"`
@@ -40,6 +40,9 @@ type decision struct {
 func (r *decision) Accepted() bool {
 	return r.Outcome == r.wanted || r.wanted == "" && r.Outcome.Row().Exit == exitOK
 }
+
+// Settles reports whether the request is to settle a claim.
+func (r *decision) Settles() bool { return r.wanted != "" }
 
 // decisionView is the data of the view of a decision.
 type decisionView struct {

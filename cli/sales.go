@@ -79,7 +79,11 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 	}
 	sales, foreign, err := p.read(from.files, &endingReader{ctx, p.in})
 	if len(foreign) > 0 {
-		p.logf("Ignored, since they declare no sale: %s. Add names or patterns to .salectlignore in their folder to omit this line.", strings.Join(foreign, ", "))
+		names := strings.Join(foreign[:min(len(foreign), 5)], ", ")
+		if more := len(foreign) - 5; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		p.logf("Ignored, since they declare no sale: %s. Add names or patterns to .salectlignore in their folder to omit this line.", names)
 	}
 	p.files, p.several = from.filesGiven(), len(sales) > 1
 	err = withExpressions(sales, err)

@@ -203,7 +203,7 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 		return fmt.Sprintf("generation %d has not reached every shard yet", s.Generation)
 	case s.Phase == ledger.PhaseStalled:
 		return strings.Join(s.Health.Reasons, "; ")
-	case what == ledger.PhaseEnded && !s.ClosesAt.IsZero():
+	case what == ledger.PhaseEnded && s.ClosesAt.After(time.Now()):
 		return "it closes at " + planner.TimeText(s.ClosesAt)
 	}
 	return ""

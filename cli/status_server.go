@@ -222,6 +222,7 @@ const (
 func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, c statusClient, o statusOptions) (*saleStatus, error) {
 	cfg := p.planning(store)
 	cfg.ReadTimeout = min(readTimeout, o.timeout/2)
+	began := time.Now()
 	reading, stop := context.WithCancel(bounded)
 	defer stop()
 	var read *current.Status
@@ -231,11 +232,13 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 		defer close(done)
 		read, err = current.ReadStatus(reading, cfg.Backends, name)
 	}()
-	if !p.meanwhile(reading, done, store, name, c, o) {
-		stop()
-		if <-done; err != nil && bounded.Err() == nil {
-			err = &planner.StoreError{Err: fmt.Errorf("it was not read in %s, and the serving process cannot read it either", hopelessRead)}
-		}
+	unread := p.awaitRead(bounded, done, store, name, c, o)
+	stop()
+	if <-done; unread != nil && bounded.Err() == nil && errors.Is(err, context.Canceled) {
+		why := fmt.Errorf("it was not read in %s, and the serving process cannot read it either", time.Since(began).Round(100*time.Millisecond))
+		unread.LedgerError = why.Error()
+		unread.judge()
+		return unread, &planner.StoreError{Err: why}
 	}
 	if err == nil {
 		view := &saleStatus{Status: read}
@@ -252,45 +255,53 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 // errSlow is the state of a ledger that is still being read.
 var errSlow = errors.New("it has not answered yet")
 
-// meanwhile waits for the end of a read of the ledger. If that is slow, it shows on a terminal what the lock
-// nodes and a process that serves the sale report. It returns false if the read is hopeless.
-func (p *program) meanwhile(ctx context.Context, done <-chan struct{}, store *backends.Store, name string, c statusClient, o statusOptions) bool {
-	slow := time.After(slowRead)
-	var report chan *saleStatus
+// awaitRead waits for the end of a read of the ledger, and returns nil. If the read is slow, awaitRead queries
+// the lock nodes and a process that serves the sale, and prints their report on a terminal. If that process
+// cannot read the ledger either, awaitRead soon returns the report.
+func (p *program) awaitRead(ctx context.Context, done <-chan struct{}, store *backends.Store, name string, c statusClient, o statusOptions) *saleStatus {
+	ctx, end := context.WithCancel(ctx)
+	var report chan *saleStatus // nil: no query is under way
+	defer func() {
+		if end(); report != nil {
+			<-report // the store is closed next
+		}
+	}()
+	delay := slowRead
+	if o.waitFor != "" || o.interval > 0 { // the read is repeated
+		delay = hopelessRead
+	}
+	slow := time.After(delay)
+	var unread *saleStatus
 	var hopeless <-chan time.Time
 	for {
 		select {
 		case <-done:
-			return true
+			return nil
 		case <-slow:
 			report = make(chan *saleStatus, 1)
-			go func() { report <- p.readOutage(ctx, store, name, c, errSlow) }()
+			go func(to chan<- *saleStatus) { to <- p.readOutage(ctx, store, name, c, errSlow) }(report)
 		case view := <-report:
-			if view == nil {
+			if report = nil; view == nil {
 				continue
 			}
-			erase := p.showBriefly(reading{view: view, at: time.Now()}, o)
-			defer erase()
+			if o.waitFor == "" {
+				defer p.printBriefly(reading{view: view, at: time.Now()}, o)()
+			}
 			if slices.ContainsFunc(view.Problems, func(problem api.SaleProblem) bool { return problem.Kind == status.LedgerUnread.Name }) {
-				hopeless = time.After(hopelessRead)
+				unread, hopeless = view, time.After(hopelessRead)
 			}
 		case <-hopeless:
-			return false
+			return unread
 		}
 	}
 }
 
-// showBriefly prints a status on a terminal until erase is called.
-func (p *program) showBriefly(r reading, o statusOptions) (erase func()) {
+// printBriefly prints a status on a terminal until erase is called.
+func (p *program) printBriefly(r reading, o statusOptions) (erase func()) {
 	if kind, _ := p.env("TERM"); o.json || kind == "dumb" || !terminal.IsTerminal(p.out) {
 		return func() {}
 	}
-	lines := strings.SplitAfter(p.readingText(r, spec.Sale{Name: r.view.Sale}, o.all), "\n")
-	if _, rows := terminal.Size(p.out); len(lines) > rows-1 {
-		lines = lines[:rows-1]
-	}
-	fmt.Fprint(p.out.W, strings.Join(lines, ""))
-	return func() { fmt.Fprint(p.out.W, terminal.Above(len(lines)-1)) }
+	return terminal.PrintBriefly(p.out.W, p.readingText(r, spec.Sale{Name: r.view.Sale}, o.all))
 }
 
 // readOutage returns a sale's status as reported by the lock nodes and a process that serves

@@ -29,7 +29,7 @@ func troubled(owner string) *current.Status {
 	return &current.Status{
 		Brief: current.Brief{SaleSummary: api.SaleSummary{
 			Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Phase: "open", Stock: 60, Sold: 20, Available: 40,
-			OpensAt: time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
+			OpensAt: time.Date(2020, 11, 11, 12, 0, 0, 0, time.UTC),
 		}, Run: 1},
 		Applied: 2, Owner: owner,
 		Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
@@ -79,7 +79,7 @@ func TestStatusView(t *testing.T) {
 	c.statusText(view, false)
 	want := strings.ReplaceAll(`tickets: open, generation 2, run 1, 0123456789abcdef
   20 of 60 units sold, 40 available
-  opened at 2026-11-11T12:00:00Z
+  opened at 2020-11-11T12:00:00Z
   claims are held for payment: holdFor 10m, grace 0s, extendBy 90s, late refuse
   served at SERVER
   ! 1 of 3 shards cannot be read (1): their users cannot buy, and the totals exclude them

@@ -274,24 +274,32 @@ func TestStatusOfASlowLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.run(t, exitOK, "apply", "-f", path, "--yes")
-	m.silent.Store(true)
-	tty := openTerminal(t)
-	if err := unix.IoctlSetWinsize(int(tty.program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}); err != nil {
-		t.Fatal(err)
-	}
-	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables, drivers: m.drivers()}
-	if code := p.run([]string{"salectl", "status", "-f", path, "--timeout", "3s"}, nil); code != exitError {
-		t.Errorf("exit code %d, want %d", code, exitError)
-	}
-	tty.await("it was not read in 1.5s")
-	tty.mu.Lock()
-	defer tty.mu.Unlock()
-	brief, complete, erased := strings.Cut(tty.seen.String(), "\r\x1b[J")
-	brief, _, _ = strings.Cut(brief, "\x1b[1A")
-	lines := strings.Count(brief, "\n")
-	if !erased || !strings.Contains(brief, "the ledger cannot be read: it has not answered yet") || !strings.Contains(brief, "memory-2") || strings.Contains(complete, "has not answered yet") ||
-		!strings.HasSuffix(brief, fmt.Sprintf("\x1b[%dA", lines)) {
-		t.Errorf("it shows %q", tty.seen.String())
+	for name, size := range map[string]unix.Winsize{"large": {Row: 50, Col: 200}, "narrow": {Row: 50, Col: 30}, "low": {Row: 4, Col: 80}} {
+		t.Run(name, func(t *testing.T) {
+			m.silent.Store(true)
+			tty := openTerminal(t)
+			if err := unix.IoctlSetWinsize(int(tty.program.Fd()), unix.TIOCSWINSZ, &size); err != nil {
+				t.Fatal(err)
+			}
+			p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables, drivers: m.drivers()}
+			done := make(chan int, 1)
+			go func() { done <- p.run([]string{"salectl", "status", "-f", path, "--timeout", "1h"}, nil) }()
+			tty.await("the ledger cannot be read: it has not answered yet")
+			tty.await("\x1b[?7h")
+			m.silent.Store(false)
+			if code := <-done; code != exitOK {
+				t.Errorf("exit code %d, want %d", code, exitOK)
+			}
+			tty.await(" units sold")
+			tty.mu.Lock()
+			defer tty.mu.Unlock()
+			brief, complete, erased := strings.Cut(tty.seen.String(), "\r\x1b[J")
+			brief, up, _ := strings.Cut(brief, "\x1b[?7h")
+			lines := strings.Count(brief, "\n")
+			if !erased || lines == 0 || lines >= int(size.Row) || up != fmt.Sprintf("\x1b[%dA", lines) || strings.Contains(complete, "has not answered yet") {
+				t.Errorf("it shows %q", tty.seen.String())
+			}
+		})
 	}
 }
 

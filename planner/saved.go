@@ -263,7 +263,10 @@ func (p *Plan) Changed(sale *ledger.Sale) error {
 	for _, f := range (Action{Before: before, After: after}).Fields() {
 		changes = append(changes, fmt.Sprintf("%s %s -> %s", f.Name, cmp.Or(f.Before, "none"), cmp.Or(f.After, "none")))
 	}
-	return Stale("%s: %s", what, cmp.Or(strings.Join(changes, ", "), "its units"))
+	if len(changes) > 0 {
+		what += ": " + strings.Join(changes, ", ")
+	}
+	return Stale("%s", what)
 }
 
 // Stale returns the error of a plan that the sale has moved past.

@@ -72,7 +72,7 @@ func TestStaleNamesTheChange(t *testing.T) {
 		"a phase":  {func(p *pb.Planned) { p.Settings.Phase = pb.Phase_PAUSED }, 2, ": generation 2 by ada@shop: phase open -> paused"},
 		"a stock":  {func(p *pb.Planned) { p.Spec = plannertest.JSON(t, plannertest.Tickets(8)) }, 2, ": generation 2 by ada@shop: stock 9 -> 8"},
 		"nobody":   {func(p *pb.Planned) { p.Who, p.Settings.Phase = "", pb.Phase_PAUSED }, 2, ": generation 2: phase open -> paused"},
-		"units":    {func(*pb.Planned) {}, 2, ": generation 2 by ada@shop: its units"},
+		"nothing":  {func(*pb.Planned) {}, 2, ": generation 2 by ada@shop"},
 		"a future": {func(p *pb.Planned) { p.Spec = []byte(`{"apiVersion":"salectl/v9"}`) }, 2, ": generation 2 by ada@shop"},
 		"before":   {func(*pb.Planned) {}, 3, ""},
 	} {

@@ -64,14 +64,21 @@ func (l *loader) fail(p *Problem) {
 
 // first reports whether path is new.
 func (l *loader) first(path string) bool {
-	if abs, err := filepath.Abs(path); err == nil && path != "-" {
-		path = abs
+	if path != "-" {
+		path = absolute(path)
 	}
 	if l.seen[path] {
 		return false
 	}
 	l.seen[path] = true
 	return true
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 func (l *loader) path(path string) {
@@ -126,7 +133,7 @@ func (l *loader) folder(dir string) {
 		l.fail(&Problem{File: dir, Message: "the folder has no *.yaml or *.yml file",
 			Remedy: "Subfolders, hidden files and those that .salectlignore names are not read. Name the right folder, or the file itself. 'salectl init' writes a first one."})
 	case found == others:
-		l.fail(&Problem{File: dir, Message: "the folder has no sale: " + and(l.foreign[len(l.foreign)-others:]) + " declare none",
+		l.fail(&Problem{File: dir, Message: "no file of the folder declares a sale",
 			Remedy: "Name the right folder, or the file itself. 'salectl init' writes a first one."})
 	}
 }
@@ -143,15 +150,22 @@ func (l *loader) ignored(dir string) (patterns []string) {
 		text, err = io.ReadAll(io.LimitReader(f, MaxFileSize))
 		f.Close()
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		l.fail(Unreadable(path, err))
+	case len(text) == MaxFileSize:
+		l.fail(&Problem{File: path, Message: "the file is larger than 1 MiB", Remedy: "Write one pattern for many files, or put the sale files into a folder of their own."})
 	}
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if wrong := checkPattern(line); wrong != nil {
+		wrong := checkPattern(line)
+		if strings.Contains(line, "/") || line[0] == '!' {
+			wrong = &fault{"names no file of this folder", "Write a name or a pattern of names, such as values*.yaml."}
+		}
+		if wrong != nil {
 			l.fail(&Problem{File: path, Line: i + 1, Column: 1, Source: line, Message: "this " + wrong.message, Remedy: wrong.remedy})
 		}
 		patterns = append(patterns, line)
@@ -169,7 +183,10 @@ func (l *loader) file(path string) {
 		return
 	}
 	defer f.Close()
-	l.stream(path, filepath.Dir(path), f)
+	others := len(l.foreign)
+	if l.stream(path, filepath.Dir(path), f); len(l.foreign) > others {
+		delete(l.seen, absolute(path)) // it is reported if it is named itself
+	}
 }
 
 // stream reads one file. dir is the base of its relative paths.

@@ -218,7 +218,7 @@ func TestForeignFiles(t *testing.T) {
 		"named/.salectlignore": "# charts\n\n chart*.yaml\nvalues.yaml\n", "named/chart.yaml": "a: [\n",
 		"named/values.yaml": values, "named/sale.yaml": aSale("a"),
 		"all/.salectlignore": "*\n", "all/sale.yaml": aSale("a"),
-		"pattern/.salectlignore": "a\n[\n", "pattern/sale.yaml": aSale("a"),
+		"pattern/.salectlignore": "a\n[\n!a\n/a\n", "pattern/sale.yaml": aSale("a"),
 	})
 	for name, c := range map[string]struct {
 		path    string
@@ -226,14 +226,14 @@ func TestForeignFiles(t *testing.T) {
 		want    []string
 	}{
 		"beside a sale":        {"mixed", []string{"deploy.yaml", "playbook.yaml", "values.yml"}, nil},
-		"alone":                {"none", []string{"deploy.yaml", "values.yaml"}, []string{"none: the folder has no sale"}},
+		"alone":                {"none", []string{"deploy.yaml", "values.yaml"}, []string{"none: no file of the folder declares a sale"}},
 		"in one file":          {"both", nil, []string{"sale.yaml:7:7: the document is a Deployment of apps/v1, not a Sale"}},
 		"named":                {"mixed/deploy.yaml", nil, []string{"deploy.yaml:2:7: the document is a Deployment", "deploy.yaml:5:7: the document is"}},
 		"almost a sale":        {"nearly", nil, []string{"kind.yaml:1:1", "kind.yaml:1:7", "merge.yaml:1:1", "merge.yaml:2:1", "sale.yaml:1:13: apiVersion is"}},
 		"broken":               {"broken", nil, []string{"chart.yaml:"}},
 		"ignored":              {"named", nil, nil},
 		"all ignored":          {"all", nil, []string{"all: the folder has no *.yaml or *.yml file"}},
-		"pattern":              {"pattern", nil, []string{".salectlignore:2:1: this is no pattern of file names"}},
+		"pattern":              {"pattern", nil, []string{".salectlignore:2:1: this is no pattern of file names", ".salectlignore:3:1: this names no file", ".salectlignore:4:1: this names no"}},
 		"an ignored one named": {"named/chart.yaml", nil, []string{"chart.yaml:"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,19 +20,28 @@ type Frame struct {
 const (
 	// ScreenBegins opens the alternate screen, which preserves the first one, hides the
 	// cursor, and truncates long lines instead of folding them.
-	ScreenBegins = "\x1b[?1049h\x1b[?25l\x1b[?7l"
-	ScreenEnds   = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	ScreenBegins = "\x1b[?1049h\x1b[?25l" + foldsNot
+	ScreenEnds   = folds + "\x1b[?25h\x1b[?1049l"
 	CursorHome   = "\x1b[H"
 	clearLine    = "\x1b[K" // after the cursor
 	clearBelow   = "\x1b[J"
+	foldsNot     = "\x1b[?7l" // truncate long lines
+	folds        = "\x1b[?7h"
 )
 
-// Above returns the control sequence that clears the last lines that were printed.
-func Above(lines int) string {
-	if lines == 0 {
-		return ""
+// PrintBriefly prints a text, as far as the terminal has rows, until erase is called. It truncates long lines.
+func PrintBriefly(to io.Writer, text string) (erase func()) {
+	lines := strings.SplitAfter(text, "\n")
+	if _, rows := Size(to); len(lines) > rows-1 {
+		lines = lines[:max(rows-1, 0)]
 	}
-	return fmt.Sprintf("\x1b[%dA\r", lines) + clearBelow
+	shown := strings.Join(lines, "")
+	fmt.Fprint(to, foldsNot+shown+folds)
+	return func() {
+		if n := strings.Count(shown, "\n"); n > 0 {
+			fmt.Fprintf(to, "\x1b[%dA\r%s", n, clearBelow)
+		}
+	}
 }
 
 // Screen draws texts successively at the same place of a terminal. Its methods are safe for

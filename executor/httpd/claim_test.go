@@ -281,6 +281,8 @@ var badRequests = map[string]struct {
 	"key beyond ASCII":  {`{"user":"u"}`, http.Header{"Idempotency-Key": {"é"}}, 400, "Idempotency-Key: only visible ASCII"},
 	"open quote":        {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"k-1`}}, 400, "Idempotency-Key: the value begins with a quote"},
 	"more than quotes":  {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"k-1";a=b`}}, 400, "Idempotency-Key: the value begins with a quote"},
+	"other escape":      {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"\x41"`}}, 400, "Idempotency-Key: the value begins with a quote"},
+	"escaped end":       {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"a\"`}}, 400, "Idempotency-Key: the value begins with a quote"},
 	"empty quotes":      {`{"user":"u"}`, http.Header{"Idempotency-Key": {`""`}}, 400, "Idempotency-Key: empty"},
 	"quoted blank":      {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"a b"`}}, 400, "Idempotency-Key: only visible ASCII"},
 	"long quoted key":   {`{"user":"u"}`, http.Header{"Idempotency-Key": {`"` + strings.Repeat("k", 256) + `"`}}, 400, "Idempotency-Key: 256 bytes"},

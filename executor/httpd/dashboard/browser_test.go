@@ -177,6 +177,12 @@ func turnsIn(t *testing.T, w *browser.Window) {
 		l.Sale.Holds = &api.Holds{Open: 1, NextRelease: noon}
 	})
 	shows("shards-legend", "ready to sell: 3")
+	a.show(func(l *State) { l.Sale.Phase = "closed" })
+	shows("shards-legend", "not selling: 3")
+	a.show(func(l *State) {
+		l.Sale.Phase, l.Sale.ClosesAt = "paused", noon.AddDate(100, 0, 0)
+		l.Sale.Holds = &api.Holds{Open: 1, NextRelease: noon}
+	})
 	shows("holds", "Next release due since 12:00:00")
 	shows("hours", "at 2126-11-11 12:00:00 UTC (2126-11-11 20:00 here)")
 

@@ -65,8 +65,8 @@ func New(process string, viewers int, clock clock.Clock) *Dashboard {
 	return d
 }
 
-// Record observes the sales once a second until ctx ends, so that charts show what happened before a
-// viewer came.
+// Record observes the sales once a second until ctx ends, so that charts include the time before the
+// first viewer.
 func (d *Dashboard) Record(ctx context.Context) {
 	for {
 		next := every

@@ -89,7 +89,7 @@ func events(a *http.Response) func() string {
 	}
 }
 
-// TestRecord records a sale without a viewer. One who comes later gets what happened before.
+// TestRecord records a sale without a viewer. A later viewer gets the earlier points.
 func TestRecord(t *testing.T) {
 	c := newCounted(t, 1, "movie")
 	ctx, stop := context.WithCancel(t.Context())
@@ -112,8 +112,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestWatch has ten watch a sale: it is looked at once a second for all of them, and not at
-// all when they have gone.
+// TestWatch has ten watch a sale: without Record, it is looked at once a second for all of
+// them, and not at all when they have gone.
 func TestWatch(t *testing.T) {
 	c := newCounted(t, 10, "movie")
 	if c.get(t, "/dashboard/sales/movie"); c.looks.Load() != 0 {

@@ -5,10 +5,11 @@ import { count, number, rate, states } from "./words.js";
 // shards shows cells in a listbox, describes the selected one, and fills a table while
 // that is open.
 export function shards({ box, detail, details, body, legend }) {
-  let cells = [], layout = "", at = -1, now = [], draw = false, open = true;
+  let cells = [], layout = "", at = -1, now = [], draw = false, phase = "";
 
-  // named is the state of a shard in words. A shard sells only while the sale is open.
-  const named = (state) => (state === "selling" && !open ? "ready to sell" : states[state]);
+  // named is the state of a shard in words. A shard sells only while the sale is open; its phase may be unknown.
+  const idle = { planned: "ready to sell", scheduled: "ready to sell", paused: "ready to sell", ended: "not selling", closed: "not selling" };
+  const named = (state) => (state === "selling" && idle[phase]) || states[state];
 
   // whole adds the numbers that are zero, which a shard leaves out.
   const whole = (s) => ({ available: 0, held: 0, sold: 0, entries: 0, waiting: 0, ...s });
@@ -107,7 +108,7 @@ export function shards({ box, detail, details, body, legend }) {
   return (sale) => {
     now = (sale.shards ?? []).map(whole);
     draw = Boolean(sale.draw);
-    open = !["planned", "scheduled", "paused", "ended", "closed"].includes(sale.phase); // it may be unknown
+    phase = sale.phase;
     box.hidden = !now.length;
     const wanted = JSON.stringify(now.map((s) => s.owner));
     if (wanted !== layout) {
