@@ -26,9 +26,14 @@ func settleFrom(t *testing.T, s *seller, how api.How, extra ...string) (c *captu
 	return c, c.run(append(args, extra...), nil)
 }
 
-// settledAs is the answer of a server that has settled a claim.
-func settledAs(outcome string) sellerAnswer {
-	return sellerAnswer{200, `{"outcome":"` + outcome + `","claim":"1-2-3","sale":"tickets","user":"ann","units":[7],"at":"2026-11-11T12:00:00Z","heldUntil":"2026-11-11T12:10:00Z"}`}
+// settledAs is the answer of a server that has settled a claim, for who and why it was; "": nobody and nothing.
+func settledAs(outcome, who, why string) sellerAnswer {
+	books, _ := json.Marshal(struct {
+		Who string `json:"who,omitempty"`
+		Why string `json:"why,omitempty"`
+	}{who, why})
+	return sellerAnswer{200, strings.Replace(`{"outcome":"`+outcome+`","claim":"1-2-3","sale":"tickets","user":"ann","units":[7],"at":"2026-11-11T12:00:00Z","heldUntil":"2026-11-11T12:10:00Z",`+
+		string(books[1:]), ",}", "}", 1)}
 }
 
 // Each command sends what it was told, and ends with 0 when that is done.
@@ -53,7 +58,11 @@ func TestSettleSendsWhatItWasTold(t *testing.T) {
 		{api.Refund, []string{"--reason", "r", "--who", "ann", "--retire"}, `{"who":"ann","reason":"r","retire":true}`, "refunded: "},
 		{api.Refund, []string{"--reason", "r", "--who", "ann"}, `{"who":"ann","reason":"r"}`, "refunded: "},
 	} {
-		s := &seller{answers: []sellerAnswer{{}, refused(503, "standby"), settledAs(string(c.how.Done()))}}
+		var sent struct{ Who, Reason string }
+		if err := json.Unmarshal([]byte(c.body), &sent); err != nil {
+			t.Fatal(err)
+		}
+		s := &seller{answers: []sellerAnswer{{}, refused(503, "standby"), settledAs(string(c.how.Done()), sent.Who, sent.Reason)}}
 		got, code := settleFrom(t, s, c.how, append(c.args, "--token-file", token, "--timeout", "1m")...)
 		if code != 0 || !strings.HasPrefix(got.out.String(), c.says) {
 			t.Errorf("%s: exit code %d, it answers %s%s", c.how, code, &got.out, &got.err)
@@ -91,12 +100,19 @@ func TestSettleOutcomes(t *testing.T) {
 			}
 		})
 	}
-	for how, extra := range map[api.How][]string{api.Cancel: {"--reason", "r"}, api.Refund: {"--reason", "r"}} {
+	for how, extra := range map[api.How][]string{api.Cancel: {"--reason", "r", "--who", "w"}, api.Refund: {"--reason", "r", "--who", "w"}} {
 		want := `{"formatVersion":1,"outcome":"` + string(how.Done()) + `","sale":"tickets","user":"ann","claim":"1-2-3","units":[7],` +
-			`"at":"2026-11-11T12:00:00Z","heldUntil":"2026-11-11T12:10:00Z"}` + "\n"
-		c, code := settleFrom(t, &seller{answers: []sellerAnswer{settledAs(string(how.Done()))}}, how, append(extra, "--json")...)
+			`"at":"2026-11-11T12:00:00Z","heldUntil":"2026-11-11T12:10:00Z","who":"w","why":"r"}` + "\n"
+		c, code := settleFrom(t, &seller{answers: []sellerAnswer{settledAs(string(how.Done()), "w", "r")}}, how, append(extra, "--json")...)
 		if got := c.out.String(); code != 0 || got != want {
 			t.Errorf("%s: exit code %d, it answers %swant %s", how, code, got, want)
+		}
+		for text, before := range map[string]sellerAnswer{
+			" (before, by v: s; nothing changed)\n": settledAs(string(how.Done()), "v", "s"), " (before; nothing changed)\n": settledAs(string(how.Done()), "", ""),
+		} {
+			if c, code = settleFrom(t, &seller{answers: []sellerAnswer{before}}, how, extra...); code != 0 || !strings.HasSuffix(c.out.String(), text) {
+				t.Errorf("%s: exit code %d, it answers %swant %s", how, code, &c.out, text)
+			}
 		}
 	}
 }
@@ -134,7 +150,7 @@ func TestSettleTellsWhatToDo(t *testing.T) {
 
 // A claim that is held, and one that was, say so to whoever asks for them again.
 func TestClaimTellsOfHolds(t *testing.T) {
-	held := settledAs("held")
+	held := settledAs("held", "", "")
 	held.status = 201
 	expired := sellerAnswer{409, `{"status":409,"detail":"because","outcome":"expired","claims":[` + strings.Replace(held.body, "held", "expired", 1) + `]}`}
 	for _, c := range []struct {
