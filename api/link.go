@@ -229,7 +229,7 @@ func (x *linked) removeLocked(c *call) {
 	x.endLocked()
 }
 
-// endLocked ends the requests of a stream whose server is going away, once no call waits.
+// endLocked ends the requests of a stream that accepts no more calls, once no call waits.
 func (x *linked) endLocked() {
 	if x.going && len(x.free) == len(x.calls) {
 		x.conn.CloseSend()

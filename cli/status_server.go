@@ -298,7 +298,7 @@ func (p *program) awaitRead(ctx context.Context, done <-chan struct{}, store *ba
 
 // printBriefly prints a status on a terminal until erase is called.
 func (p *program) printBriefly(r reading, o statusOptions) (erase func()) {
-	if kind, _ := p.env("TERM"); o.json || kind == "dumb" || !terminal.IsTerminal(p.out) {
+	if !p.draws(o) {
 		return func() {}
 	}
 	return terminal.PrintBriefly(p.out.W, p.readingText(r, spec.Sale{Name: r.view.Sale}, o.all))

@@ -76,10 +76,16 @@ func (p *program) watchStatus(ctx context.Context, o statusOptions, sales []spec
 			}
 		})
 	}
-	if kind, _ := p.env("TERM"); !o.json && terminal.IsTerminal(p.out) && kind != "dumb" {
+	if p.draws(o) {
 		return p.watchScreen(ctx, o, sales, readings)
 	}
 	return p.watchLines(ctx, o, sales, readings)
+}
+
+// draws reports whether status can draw on the terminal.
+func (p *program) draws(o statusOptions) bool {
+	kind, _ := p.env("TERM")
+	return !o.json && kind != "dumb" && terminal.IsTerminal(p.out)
 }
 
 // readCurrent reads the current status of a sale. It opens the store and reads the credentials anew

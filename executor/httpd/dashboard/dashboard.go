@@ -2,8 +2,9 @@
 // once a second.
 //
 // Observation costs little. A sale is queried once a second for the charts and for all viewers of its
-// page. The number of viewers is limited, and a viewer that does not read its events is disconnected. A Dashboard shows the results of Sale.State and queries nothing else. Access control
-// is left to the caller that serves its Handler.
+// page. The number of viewers is limited, and a viewer that does not read its events is disconnected.
+// A Dashboard shows the results of Sale.State and queries nothing else. Access control is left to the
+// caller that serves its Handler.
 package dashboard
 
 import (

@@ -4,7 +4,7 @@ const silence = 3500; // ms without an update after which the figures are old
 const again = 2000;   // ms until the next attempt
 
 // follow calls receive with each event's name and content, and setFault when updates start
-// ("") or stop (the fault). A hidden page is disconnected: it costs the server nothing, and
+// ("") or stop (the fault). A hidden page disconnects: it receives no events, and
 // leaves the browser's few connections to one server to visible pages.
 export function follow(url, receive, setFault) {
   let source = null, timer = 0, watchdog = 0, amiss = null;
