@@ -161,8 +161,8 @@ func alone(t *testing.T) {
 	out := filepath.Join(binaries, "layout")
 	makeImage(t, out, program)
 	of, _ := image(t, out)
-	root := filepath.Join(binaries, "root")
-	if err := errors.Join(os.Chmod(binaries, 0o755), os.Mkdir(root, 0o755)); err != nil {
+	root, err := os.MkdirTemp(binaries, "root") // one for each run of the test
+	if err := errors.Join(err, os.Chmod(binaries, 0o755), os.Chmod(root, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	unpack(t, of, root)
