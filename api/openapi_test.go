@@ -160,7 +160,7 @@ func TestOpenAPIHasTheTypes(t *testing.T) {
 	// Where a server does not define the required fields of a body, or a field has a request's own sort
 	// of settlement.
 	settlement := map[string]bool{}
-	for _, name := range []string{"ConfirmRequest", "CancelRequest", "RefundRequest"} {
+	for _, name := range []string{"ConfirmRequest", "CancelRequest", "RefundRequest", "ReturnRequest"} {
 		held[name] = true
 		for field := range document.at("components", "schemas", name, "properties") {
 			settlement[field] = true

@@ -33,9 +33,11 @@ const (
 	Expired     Outcome = "expired"       // not paid in time
 	Cancelled   Outcome = "cancelled"     // cancelled before it was paid
 	Refunded    Outcome = "refunded"      // refunded after it was sold
+	Returned    Outcome = "returned"      // of a payment, whatever the state of the claim: it was paid back
 	NotDrawn    Outcome = "not_drawn"     // an entry that has not won, or not yet
 	NotHeld     Outcome = "not_held"      // already sold
 	NotSold     Outcome = "not_sold"      // only held
+	NotDue      Outcome = "not_due"       // the payment is not owed back
 	NoExtension Outcome = "no_extension"  // the sale extends no holds
 	NoSuchClaim Outcome = "no_such_claim" // no claim has the id
 
@@ -158,6 +160,10 @@ var outcomes = [...]Row{
 		Title: "Not held", Detail: "The claim is sold: it can only be refunded."},
 	{Outcome: NotSold, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Not sold", Detail: "The claim is held: confirm or cancel it; it cannot be refunded."},
+	{Outcome: Returned, Status: http.StatusOK, Exit: ExitOK, Decides: true,
+		Title: "Returned", Detail: "The payment was paid back."},
+	{Outcome: NotDue, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "Not due", Detail: "The payment is not owed back for this claim."},
 	{Outcome: NoExtension, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "No extension", Detail: "The sale does not extend holds."},
 	{Outcome: NoSuchClaim, Denies: true, Status: http.StatusNotFound, Exit: ExitError, Decides: true,

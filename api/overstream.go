@@ -148,10 +148,14 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 
 // BooksOf returns the books in a message.
 func BooksOf(m *streampb.Books) Books {
-	return Books{
+	b := Books{
 		SettledAt: TimeOf(m.SettledAtNs), Who: m.Who, Why: m.Why, Payment: m.Payment, Extended: m.Extended, Retired: m.Retired,
 		RefundDue: m.RefundsDue, RefundsDue: int(m.RefundCount), RefundDueNext: m.Next,
 	}
+	for _, r := range m.Returned {
+		b.Returned = append(b.Returned, PaymentReturn{r.Payment, TimeOf(r.AtNs), r.Who, r.Why})
+	}
+	return b
 }
 
 // payloadOf returns a unit's payload by attribute names.

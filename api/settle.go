@@ -13,36 +13,40 @@ import (
 // How is a way to settle an accepted claim. In paths it follows the claim.
 type How string
 
-// Ways to settle a claim. Refund is a request to an admin address, the others go where claims
-// go.
+// Ways to settle a claim. Refund and Return are requests to an admin address, the others go where
+// claims go.
 const (
 	Confirm How = "confirm" // it is paid
 	Extend  How = "extend"  // once, to a later deadline
 	Cancel  How = "cancel"  // before it is paid
 	Refund  How = "refund"  // after it was sold
+	Return  How = "return"  // of a payment that is owed back: it was paid back
 )
 
 // settlements has the outcome of each way.
-var settlements = map[How]Outcome{Confirm: Sold, Extend: Held, Cancel: Cancelled, Refund: Refunded}
+var settlements = map[How]Outcome{Confirm: Sold, Extend: Held, Cancel: Cancelled, Refund: Refunded, Return: Returned}
 
 // Done returns the outcome of a claim settled this way, now or before. It is "" for an unknown
 // way.
 func (h How) Done() Outcome { return settlements[h] }
 
+// Operates reports whether only an admin address accepts this way.
+func (h How) Operates() bool { return h == Refund || h == Return }
+
 // Check returns an error if the settlement is invalid.
 func (s Settlement) Check(how How) error {
-	undoes := how == Cancel || how == Refund
+	records := how == Cancel || how.Operates()
 	switch {
 	case how.Done() == "":
-		return fmt.Errorf("%q does not settle a claim; use confirm, extend, cancel or refund", how)
-	case how == Confirm && s.Payment == "":
-		return fmt.Errorf("payment: missing; a confirm names the payment")
-	case how != Confirm && s.Payment != "":
-		return fmt.Errorf("payment: only a confirm has one")
-	case !undoes && s.Who != "":
-		return fmt.Errorf("who: only a cancel or refund has it")
-	case !undoes && s.Reason != "":
-		return fmt.Errorf("reason: only a cancel or refund has one")
+		return fmt.Errorf("%q does not settle a claim; use confirm, extend, cancel, refund or return", how)
+	case (how == Confirm || how == Return) && s.Payment == "":
+		return fmt.Errorf("payment: missing; a %s names the payment", how)
+	case how != Confirm && how != Return && s.Payment != "":
+		return fmt.Errorf("payment: only a confirm or return has one")
+	case !records && s.Who != "":
+		return fmt.Errorf("who: only a cancel, refund or return has it")
+	case !records && s.Reason != "":
+		return fmt.Errorf("reason: only a cancel, refund or return has one")
 	case how != Refund && s.Retire:
 		return fmt.Errorf("retire: only a refund has it")
 	}
@@ -65,7 +69,7 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 	defer a.free()
 	a.path, a.key, a.body = "/"+url.PathEscape(claim)+"/"+string(how), []string{}, body
 	id, ok := ParseClaimID(claim)
-	if ok && c.cfg.Stream && how != Refund {
+	if ok && c.cfg.Stream && !how.Operates() {
 		a.settles = &streampb.Settlement{Claim: id.ToStream(), How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}
 	}
 	a.server = c.first(func(int) int { return id.Shard })

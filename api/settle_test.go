@@ -35,6 +35,9 @@ func TestCheckSettlement(t *testing.T) {
 		"cancel":                 {Cancel, Settlement{Who: long[:MaxWho], Reason: long[:MaxReason]}, ""},
 		"cancel without a word":  {Cancel, Settlement{}, ""},
 		"refund":                 {Refund, Settlement{Who: "é", Reason: "sent back", Retire: true}, ""},
+		"return":                 {Return, Settlement{Payment: "p", Who: "ann", Reason: "by bank"}, ""},
+		"no returned payment":    {Return, Settlement{Who: "ann"}, "payment: missing"},
+		"a retired return":       {Return, Settlement{Payment: "p", Retire: true}, "retire: only"},
 		"no payment":             {Confirm, Settlement{}, "payment: missing"},
 		"a long payment":         {Confirm, Settlement{Payment: long[:MaxPayment+1]}, "payment: 256 bytes are too many, at most 255"},
 		"no text":                {Confirm, Settlement{Payment: "\xff"}, "payment: must be UTF-8"},
@@ -66,7 +69,7 @@ func settled(o Outcome) reply {
 func TestClientSettlesAsTheTableSays(t *testing.T) {
 	paid := Settlement{Payment: "p-1"}
 	for _, row := range Outcomes() {
-		if row.Outcome.Accepted() {
+		if row.Outcome.Accepted() || row.Outcome == Returned {
 			continue
 		}
 		s := sells(t, word(row.Outcome))
@@ -91,6 +94,7 @@ func TestClientSettlesAsTheTableSays(t *testing.T) {
 		Extend:  {Settlement{}, `POST /v1/sales/movie/claims/1-2-3/extend Bearer s3cret {}`},
 		Cancel:  {Settlement{Who: "ann", Reason: "too late"}, `POST /v1/sales/movie/claims/1-2-3/cancel Bearer s3cret {"who":"ann","reason":"too late"}`},
 		Refund:  {Settlement{Reason: "sent back", Retire: true}, `POST /v1/sales/movie/claims/1-2-3/refund Bearer s3cret {"reason":"sent back","retire":true}`},
+		Return:  {Settlement{Payment: "p-1", Who: "ann"}, `POST /v1/sales/movie/claims/1-2-3/return Bearer s3cret {"payment":"p-1","who":"ann"}`},
 	} {
 		s := sells(t, broken, word(Unknown), word(Standby), settled(how.Done()))
 		b := buys(t, 9, func(c *Config) { c.Token = "s3cret" }, s.url)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/draw"
@@ -54,14 +55,31 @@ type Books struct {
 	SettledAt time.Time `json:"settledAt,omitzero"` // when it came to its state; zero: it is as it was made
 	Who       string    `json:"who,omitempty"`      // of a cancel or refund
 	Why       string    `json:"why,omitempty"`
-	Payment   string    `json:"payment,omitempty"`   // that bought it
-	Extended  bool      `json:"extended,omitempty"`  // the deadline was extended
-	Retired   bool      `json:"retired,omitempty"`   // its units were retired by the refund
-	RefundDue []string  `json:"refundDue,omitempty"` // the newest payments that bought nothing
-	// RefundsDue is the number of payments that bought nothing, RefundDueNext the Page.Before of
-	// older ones than RefundDue; "": there are none.
-	RefundsDue    int    `json:"refundsDue,omitempty"`
-	RefundDueNext string `json:"refundDueNext,omitempty"`
+	Payment   string    `json:"payment,omitempty"`  // that bought it
+	Extended  bool      `json:"extended,omitempty"` // the deadline was extended
+	Retired   bool      `json:"retired,omitempty"`  // its units were retired by the refund
+	// RefundDue are the newest payments that bought nothing or whose purchase was refunded,
+	// RefundsDue is the number of all, and RefundDueNext the Page.Before of older ones; "": there
+	// are none. Returned are those of RefundDue that were paid back.
+	RefundDue     []string        `json:"refundDue,omitempty"`
+	RefundsDue    int             `json:"refundsDue,omitempty"`
+	RefundDueNext string          `json:"refundDueNext,omitempty"`
+	Returned      []PaymentReturn `json:"returned,omitempty"`
+}
+
+// PaymentReturn is the record that a payment was paid back.
+type PaymentReturn struct {
+	Payment string    `json:"payment"`
+	At      time.Time `json:"at"`
+	Who     string    `json:"who,omitempty"`
+	Why     string    `json:"why,omitempty"`
+}
+
+// Owed returns those of RefundDue that are still to be paid back.
+func (b Books) Owed() []string {
+	return slices.DeleteFunc(slices.Clone(b.RefundDue), func(payment string) bool {
+		return slices.ContainsFunc(b.Returned, func(r PaymentReturn) bool { return r.Payment == payment })
+	})
 }
 
 // Page selects the part of a list that a query returns: the newest entries, or the newest of
@@ -72,12 +90,13 @@ type Page struct {
 	Limit  int    // 1 to MaxPage; 0: DefaultClaims or DefaultRefunds
 }
 
-// Settlement confirms, cancels, extends or refunds an accepted claim. It is the body of POST
+// Settlement confirms, cancels, extends or refunds an accepted claim, or records the return of a
+// payment. It is the body of POST
 // /v1/sales/{sale}/claims/{claim}/{how}, whose answer is 200 with the resulting Claim, or a
 // Problem.
 type Settlement struct {
-	Payment string `json:"payment,omitempty"` // of a confirm: reference of the payment, 1 to MaxPayment bytes
-	Who     string `json:"who,omitempty"`     // of a cancel or refund, for the records; at most MaxWho bytes
+	Payment string `json:"payment,omitempty"` // of a confirm or return: reference of the payment, 1 to MaxPayment bytes
+	Who     string `json:"who,omitempty"`     // of a cancel, refund or return, for the records; at most MaxWho bytes
 	Reason  string `json:"reason,omitempty"`  // the same; at most MaxReason bytes
 	Retire  bool   `json:"retire,omitempty"`  // of a refund: the units are not sold again
 }
@@ -262,8 +281,12 @@ type Holds struct {
 	Cancelled   int64     `json:"cancelled"`
 	Refunded    int64     `json:"refunded"`   // of sold claims
 	Resold      int64     `json:"resold"`     // claims sold to late payments
-	RefundsDue  int64     `json:"refundsDue"` // payments that bought nothing
+	RefundsDue  int64     `json:"refundsDue"` // payments that bought nothing, or whose purchase was refunded
+	Returned    int64     `json:"returned"`   // of RefundsDue: paid back
 }
+
+// Owed returns the number of payments that are still to be paid back.
+func (h Holds) Owed() int64 { return h.RefundsDue - h.Returned }
 
 // Lists is the state of the lists of units.
 type Lists struct {

@@ -178,9 +178,9 @@ func (p *program) foundText(found []export.Claim) {
 	if len(found) == 0 {
 		return
 	}
-	t := terminal.NewTable("claim", "state", "user", "units", "at", "held until", "payment", "refund due", "by", "reason")
+	t := terminal.NewTable("claim", "state", "user", "units", "at", "held until", "payment", "owed back", "paid back", "by", "reason")
 	for _, f := range found {
-		t.Row(f.Claim, f.State, f.User, numbers(f.Units)+ofRequested(f.Requested), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")),
+		t.Row(f.Claim, f.State, f.User, numbers(f.Units)+ofRequested(f.Requested), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.Owed(), ", ")), orDash(strings.Join(f.PaidBack(), ", ")),
 			orDash(f.Who), orDash(f.Why))
 	}
 	t.Write(p.out, "  ", c.Dim)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
@@ -146,7 +147,7 @@ func lookUp[T any](ctx context.Context, query func() (T, error)) (T, error) {
 	}
 }
 
-// settleOptions is the command line of claims confirm, extend, cancel and refund.
+// settleOptions is the command line of claims confirm, extend, cancel, refund and return.
 type settleOptions struct {
 	inquiry
 	claim string
@@ -158,20 +159,29 @@ type settleOptions struct {
 func (p *program) settleCommands() []*urfave.Command {
 	return []*urfave.Command{
 		p.settleCommand(api.Confirm, serverFlag(), "confirm payment of a held claim", "0 sold",
-			required(valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment)))),
+			paymentFlag()),
 		p.settleCommand(api.Extend, serverFlag(), "extend the deadline of a held claim, once", "0 extended"),
 		p.settleCommand(api.Cancel, serverFlag(), "cancel a held claim and release its units", "0 cancelled", forTheBooks()...),
 		p.settleCommand(api.Refund, adminFlag(), "refund a sold claim", "0 refunded",
 			append(forTheBooks(), onFlag("retire", "withdraw the units instead of selling them again"))...),
+		p.settleCommand(api.Return, adminFlag(), "record that a payment was paid back", "0 recorded",
+			paymentFlag(), reasonFlag(), whoFlag()),
 	}
 }
 
 // forTheBooks returns the flags of cancel and refund for the records.
-func forTheBooks() []urfave.Flag {
-	return []urfave.Flag{
-		required(valueFlag("reason", fmt.Sprintf("record `TEXT` as the reason, at most %d bytes", api.MaxReason))),
-		valueFlag("who", fmt.Sprintf("record `NAME` as who did it, at most %d bytes (default: user@host)", api.MaxWho)),
-	}
+func forTheBooks() []urfave.Flag { return []urfave.Flag{required(reasonFlag()), whoFlag()} }
+
+func reasonFlag() *urfave.StringFlag {
+	return valueFlag("reason", fmt.Sprintf("record `TEXT` as the reason, at most %d bytes", api.MaxReason))
+}
+
+func whoFlag() *urfave.StringFlag {
+	return valueFlag("who", fmt.Sprintf("record `NAME` as who did it, at most %d bytes (default: user@host)", api.MaxWho))
+}
+
+func paymentFlag() *urfave.StringFlag {
+	return required(valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment)))
 }
 
 func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, done string, more ...urfave.Flag) *urfave.Command {
@@ -180,7 +190,7 @@ func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, d
 		Name: string(how), Usage: usage,
 		Description: "Repeats the request while the server is overloaded, has no majority, or does not own " +
 			"the sale; a repeated request has no further effect. Exit codes: " + done + ", 3 the " +
-			"claim is in another state, 1 no such claim or sale, 4 bad request, 7 no answer in time.",
+			"claim is in another state or the payment is not owed back, 1 no such claim or sale, 4 bad request, 7 no answer in time.",
 		Flags:  inquiryFlags(server, more...),
 		Action: action(func(f *flags) settleOptions { return parseSettle(f, how, server.Name) }, p.settle),
 	}
@@ -189,9 +199,10 @@ func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, d
 func parseSettle(f *flags, how api.How, server string) settleOptions {
 	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.claimID(), how: how}
 	switch how {
-	case api.Confirm:
+	case api.Confirm, api.Return:
 		o.Payment = f.text("payment")
-	case api.Cancel, api.Refund:
+	}
+	if how == api.Cancel || how.Operates() {
 		o.Reason, o.Who, o.Retire = f.text("reason"), cmp.Or(f.text("who"), who()), f.on("retire")
 	}
 	if f.errs == nil {
@@ -207,8 +218,23 @@ func (p *program) settle(ctx context.Context, o settleOptions) error {
 	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
 		return c.Settle(ctx, o.claim, o.how, o.Settlement)
 	})
-	if o.Reason != "" {
-		a.Replayed = a.Claim.Who != o.Who || a.Claim.Why != o.Reason // an earlier request has settled it
+	who, why := a.Claim.Who, a.Claim.Why
+	switch o.how {
+	case api.Return:
+		r.PaidBack, who, why = o.Payment, o.Who, o.Reason
+		for _, back := range a.Claim.Returned {
+			if back.Payment == o.Payment {
+				who, why = back.Who, back.Why
+			}
+		}
+	case api.Refund:
+		if slices.Contains(a.Claim.Owed(), a.Claim.Payment) {
+			r.Owes = o.command("salectl claims return %s", "claim", o.claim, "payment", a.Claim.Payment)
+		}
+	}
+	if o.Who != "" {
+		a.Replayed = who != o.Who || why != o.Reason // an earlier request has settled it
+		r.By = strings.TrimSuffix(who+": "+why, ": ")
 	}
 	return p.decided(r, a, err, o.json, doubt{"it was done", "Repeat the command: if it was done, it has no further effect."})
 }

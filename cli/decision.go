@@ -8,7 +8,7 @@ import (
 	"salectl/api"
 )
 
-// decision is the output of claim, and of claims confirm, extend, cancel and refund, with --json.
+// decision is the output of claim, and of the commands that settle claims, with --json.
 type decision struct {
 	Outcome api.Outcome `json:"outcome,omitempty"` // "": no server answered; see Error
 	Sale    string      `json:"sale"`
@@ -33,7 +33,10 @@ type decision struct {
 	Error    string `json:"error,omitempty"`
 	ExitCode int    `json:"exitCode,omitempty"` // of Error
 
-	wanted api.Outcome // of a settlement
+	wanted   api.Outcome // of a settlement
+	PaidBack string      `json:"-"` // of a return: the payment
+	By       string      `json:"-"` // of a settlement that was made before: who made it, and why
+	Owes     string      `json:"-"` // of a refund whose payment is owed back: the command that records its return
 }
 
 // Accepted reports whether the request has done what it was for.

@@ -228,7 +228,7 @@ var ends = []struct {
 }{
 	{"held", nil},
 	{"sold", []api.How{api.Confirm}},
-	{"refunded", []api.How{api.Confirm, api.Refund}},
+	{"refunded", []api.How{api.Confirm, api.Refund, api.Return}},
 	{"cancelled", []api.How{api.Cancel, api.Confirm}}, // so that the payment is owed back
 	{"sold", []api.How{api.Extend, api.Confirm}},
 }
@@ -245,7 +245,7 @@ func (s *shop) crowd(first, last int) {
 				claim := s.buy(user)
 				for _, how := range ends[i%int64(len(ends))].hows {
 					payment := ""
-					if how == api.Confirm {
+					if how == api.Confirm || how == api.Return {
 						payment = "pay-" + user
 					}
 					s.settle(claim, how, payment)
@@ -266,6 +266,7 @@ type order struct {
 	Amounts  string // with their currency
 	Payment  string
 	Due      string // payments that are owed back
+	Returned string // those that were paid back
 	Held     time.Time
 	At       time.Time
 }
@@ -282,7 +283,8 @@ func (s *shop) table() map[string]order {
 			Payloads              json.RawMessage
 			Amounts               []json.Number // with the digits that PostgreSQL has
 			Currency              string
-			Due                   []string  `json:"refunds_due"`
+			Due                   []string `json:"refunds_due"`
+			Returned              []string
 			Held                  time.Time `json:"held_until"`
 			At                    time.Time `json:"placed_at"`
 		}
@@ -291,7 +293,7 @@ func (s *shop) table() map[string]order {
 			s.t.Errorf("claim %s is in the table twice", row.Claim)
 		}
 		orders[row.Claim] = order{
-			row.Claim, row.User, row.State, fmt.Sprint(row.Units), compact(row.Payloads), fmt.Sprint(row.Amounts, row.Currency), row.Payment, fmt.Sprint(row.Due), row.Held.UTC(), row.At.UTC(),
+			row.Claim, row.User, row.State, fmt.Sprint(row.Units), compact(row.Payloads), fmt.Sprint(row.Amounts, row.Currency), row.Payment, fmt.Sprint(row.Due), fmt.Sprint(row.Returned), row.Held.UTC(), row.At.UTC(),
 		}
 	}
 	return orders
@@ -310,6 +312,7 @@ func (s *shop) exported() map[string]order {
 			Payloads                    json.RawMessage
 			Amounts                     []string
 			RefundDue                   []string
+			Returned                    []struct{ Payment string }
 			HeldUntil, At               time.Time
 
 			Packets struct{ Currency string } // of the header
@@ -323,7 +326,11 @@ func (s *shop) exported() map[string]order {
 		if c.Claim == "" {
 			return nil // the header, or a commit
 		}
-		claims[c.Claim] = order{c.Claim, c.User, c.State, fmt.Sprint(c.Units), compact(c.Payloads), fmt.Sprint(c.Amounts, currency), c.Payment, fmt.Sprint(c.RefundDue), c.HeldUntil, c.At}
+		var returned []string
+		for _, r := range c.Returned {
+			returned = append(returned, r.Payment)
+		}
+		claims[c.Claim] = order{c.Claim, c.User, c.State, fmt.Sprint(c.Units), compact(c.Payloads), fmt.Sprint(c.Amounts, currency), c.Payment, fmt.Sprint(c.RefundDue), fmt.Sprint(returned), c.HeldUntil, c.At}
 		return nil
 	}))
 	return claims

@@ -54,6 +54,7 @@ spec:
 	claim = s.buy("retired")
 	s.settle(claim, api.Confirm, "pay-retired")
 	s.settleAs(claim, api.Refund, api.Settlement{Who: "ann@ops", Reason: "lost", Retire: true})
+	s.settleAs(claim, api.Return, api.Settlement{Payment: "pay-retired", Who: "ann@books"})
 
 	// None is left for one that is paid late.
 	for i := 0; ; i++ {
@@ -68,10 +69,11 @@ spec:
 	s.settle(late["owed"], api.Confirm, "pay-owed")
 	s.same(len(s.exported()))
 	for user, want := range map[string]string{
-		"expired": "expired||{}", "own": "sold|pay-own|{}", "other": "sold|pay-other|{}", "owed": "expired||{pay-owed}", "sold": "sold|pay-sold|{twice,thrice}",
-		"extended": "held||{}", "held-0": "held||{}", "cancelled": "cancelled||{}", "refunded": "refunded|pay-refunded|{}", "retired": "refunded|pay-retired|{}",
+		"expired": "expired||{}|{}", "own": "sold|pay-own|{}|{}", "other": "sold|pay-other|{}|{}", "owed": "expired||{pay-owed}|{}", "sold": "sold|pay-sold|{twice,thrice}|{}",
+		"extended": "held||{}|{}", "held-0": "held||{}|{}", "cancelled": "cancelled||{}|{}", "refunded": "refunded|pay-refunded|{pay-refunded}|{}",
+		"retired": "refunded|pay-retired|{pay-retired}|{pay-retired}",
 	} {
-		if got := s.query("SELECT state, payment, refunds_due FROM orders WHERE {sale} AND user_id = '" + user + "'"); got != want {
+		if got := s.query("SELECT state, payment, refunds_due, returned FROM orders WHERE {sale} AND user_id = '" + user + "'"); got != want {
 			t.Errorf("%s is %s, want %s", user, got, want)
 		}
 	}

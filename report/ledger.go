@@ -218,7 +218,7 @@ func AuditValues(a *audit.Report, l *Ledger) threshold.Values {
 		"stock": float64(a.Stock), "sold": float64(a.Sold), "held": float64(a.Held),
 		"available": float64(a.Available), "in_flight": float64(a.InFlight), "users": float64(a.Users),
 		"claims": float64(l.Claims), "expired": float64(a.Expired), "cancelled": float64(a.Cancelled),
-		"refunded": float64(a.Refunded), "refunds_due": float64(a.RefundsDue),
+		"refunded": float64(a.Refunded), "refunds_due": float64(a.Owed()),
 		"problems": float64(len(a.Problems)), "warnings": float64(len(a.Warnings)),
 		"duration": float64(l.Took()) / float64(time.Millisecond),
 	}

@@ -48,7 +48,8 @@ func (x want) invoked(e *server) check.Event {
 
 func (w *world) newClient(n int) *client {
 	c := &client{w: w, n: n, random: w.Options.random(forClients, n)}
-	c.payer = payer{c: c, random: w.Options.random(forPayments, 1+n)}
+	returns := w.Options.random(forReturns, 1+n)
+	c.payer = payer{c: c, random: w.Options.random(forPayments, 1+n), waits: c.random, bookkeeper: &payer{c: c, random: returns, waits: returns}}
 	return c
 }
 
@@ -130,11 +131,14 @@ func (c *client) insist(x want, then func()) {
 func forGood(o api.Outcome) bool { return o.Row().Retry == api.Final }
 
 // patience is how long a client waits for an answer.
-func (c *client) patience() time.Duration {
-	if c.w.calm {
+func (c *client) patience() time.Duration { return c.w.waitsFor(c.random) }
+
+// waitsFor returns for how long somebody waits for an answer.
+func (w *world) waitsFor(r random) time.Duration {
+	if w.calm {
 		return 20 * time.Second
 	}
-	return c.spread(300*time.Millisecond, 10*time.Second)
+	return r.spread(300*time.Millisecond, 10*time.Second)
 }
 
 // send sends a request to one of the executors. It receives the answer, or that

@@ -37,7 +37,10 @@ type payer struct {
 	c *client
 	random
 	payments int
-	odd      int // claims paid in odd ways at a payment service
+	odd      int    // claims paid in odd ways at a payment service
+	waits    random // for how long it waits for answers
+
+	bookkeeper *payer // records what was paid back
 }
 
 // decide decides what becomes of a claim that was just held.
@@ -79,7 +82,7 @@ func (p *payer) confirm(claim executor.Claim, in time.Duration) {
 	p.later(in, func() {
 		p.settle(api.Confirm, claim, payment, 8, func(o api.Outcome) {
 			if o == api.Sold && p.chance(0.15) {
-				p.after(p.between(0, 3*time.Second), api.Refund, claim, "")
+				p.refund(p.between(0, 3*time.Second), claim, payment)
 			}
 		})
 	})
@@ -87,6 +90,28 @@ func (p *payer) confirm(claim executor.Claim, in time.Duration) {
 
 func (p *payer) after(in time.Duration, how api.How, claim executor.Claim, payment string) {
 	p.later(in, func() { p.settle(how, claim, payment, 3, func(api.Outcome) {}) })
+}
+
+// refund refunds a claim after a while. In some worlds its payment is then paid back.
+func (p *payer) refund(in time.Duration, claim executor.Claim, payment string) {
+	p.later(in, func() {
+		p.settle(api.Refund, claim, "", 3, func(o api.Outcome) {
+			if o == api.Refunded && payment != "" {
+				p.bookkeeper.paidBack(claim, payment)
+			}
+		})
+	})
+}
+
+// paidBack records that a payment which is owed back was paid back, now and then twice, and now and then one
+// that nobody owes.
+func (p *payer) paidBack(claim executor.Claim, payment string) {
+	for n := p.IntN(3); n > 0; n-- {
+		p.after(p.between(0, 4*time.Second), api.Return, claim, payment)
+	}
+	if p.chance(0.2) {
+		p.after(p.between(0, 4*time.Second), api.Return, claim, "of nobody")
+	}
 }
 
 // later does something after a while. A world does not end before.
@@ -114,8 +139,8 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 		return
 	}
 	x := executor.Settlement{Claim: claim.ID, How: how, Settlement: api.Settlement{Payment: payment}}
-	if how == api.Cancel || how == api.Refund {
-		x.Who, x.Reason, x.Retire = fmt.Sprintf("client-%d", p.c.n), "in doubt", p.chance(0.2)
+	if how == api.Cancel || how.Operates() {
+		x.Who, x.Reason, x.Retire = fmt.Sprintf("client-%d", p.c.n), "in doubt", how != api.Return && p.chance(0.2)
 	}
 	e := w.executors[p.IntN(len(w.executors))]
 	op := w.history.Op()
@@ -134,6 +159,9 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 			w.hit("settle " + string(how.Done()) + ": " + string(a.Outcome))
 			// One that was read long ago may be reported not to exist, or to be closed.
 			gone := a.Outcome == api.NoSuchSale || a.Outcome == api.Closed
+			if a.RefundDue {
+				p.bookkeeper.paidBack(claim, payment)
+			}
 			if a.Outcome.Row().Retry == api.Final && (!gone || w.operators.ending) {
 				then(a.Outcome)
 				return
@@ -146,5 +174,5 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 			w.net.send(message{from: e.host, to: atClients, what: "settled"}, func() { done(a, received) })
 		})
 	})
-	p.later(p.c.patience(), func() { done(executor.Answer{}, false) })
+	p.later(w.waitsFor(p.waits), func() { done(executor.Answer{}, false) })
 }

@@ -43,6 +43,7 @@ const (
 	forJoint
 	forPlans
 	forReports
+	forReturns // and the client
 )
 
 // random is one stream.

@@ -41,7 +41,7 @@ func (e *server) report(idle bool) {
 			Shard: x.Shard, Slot: x.Next - 1, Epoch: x.Epoch, Generation: x.Generation,
 			Limit: x.Limit, Available: x.Available, Held: x.Held, Sold: x.Sold, InFlight: x.InFlight, Entries: x.Entries,
 			OpenHolds: o.OpenHolds, Confirmed: o.Confirmed, Expired: o.Expired, Cancelled: o.Cancelled, Refunded: o.Refunded, Resold: o.Resold,
-			RefundsDue: o.RefundsDue,
+			RefundsDue: o.RefundsDue, Returned: o.Returned,
 		})
 	}
 	for m := range to {

@@ -433,7 +433,7 @@ func (s *service) decide(p *payer, claim executor.Claim) bool {
 		pay(left+s.between(0, time.Duration(w.scenario.payment.ExtendBy)+time.Second), reference)
 	case draw < 95: // sold, refunded, and paid again
 		pay(in, reference)
-		p.after(in+s.between(time.Second, 8*time.Second), api.Refund, claim, "")
+		p.refund(in+s.between(time.Second, 8*time.Second), claim, reference)
 		pay(in+8*time.Second+soon(), p.pay())
 	default:
 		return false

@@ -260,6 +260,7 @@ var changes = map[pb.Settle_How]struct{ kind, state string }{
 	pb.Settle_REFUND:     {"refunded", "refunded"},
 	pb.Settle_RESELL:     {"resold", "sold"},
 	pb.Settle_REFUND_DUE: {kind: "refund_due"},
+	pb.Settle_RETURNED:   {kind: "returned"},
 	pb.Settle_AWARD:      {"awarded", "sold"},
 }
 

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"salectl/backends/ledger"
@@ -59,6 +60,17 @@ func TestAuditOfSharedPayments(t *testing.T) {
 	for shard := range 2 {
 		settle(shard, func(d *ledger.Draft, claim func(int) ledger.Claim) { d.Refund(claim(3), "ada", "not paid", false) })
 	}
+	owing := []string{w.Shards[0].Claim(2).ID(0), w.Shards[0].Claim(3).ID(0), w.Shards[1].Claim(3).ID(1)}
+	slices.Sort(owing)
+	want([]string{fmt.Sprintf(`payment "own 0" is owed back for 3 claims (%s) and has bought claim %s: pay back, once, only the part that bought nothing`,
+		strings.Join(owing, ", "), w.Shards[0].Claim(0).ID(0))})
+
+	settle(0, func(d *ledger.Draft, claim func(int) ledger.Claim) {
+		d.Return(claim(2), "own 0", "ada", "")
+		d.Return(claim(3), "own 0", "ada", "")
+	})
 	want([]string{fmt.Sprintf(`payment "own 0" is owed back for claim %s and has bought claim %s: pay back, once, only the part that bought nothing`,
-		w.Shards[0].Claim(2).ID(0), w.Shards[0].Claim(0).ID(0))})
+		w.Shards[1].Claim(3).ID(1), w.Shards[0].Claim(0).ID(0))})
+	settle(1, func(d *ledger.Draft, claim func(int) ledger.Claim) { d.Return(claim(3), "own 0", "ada", "") })
+	want([]string{})
 }

@@ -15,7 +15,7 @@ import (
 func TestAuditOfHistories(t *testing.T) {
 	w := ledger.HistoriesWorld(t)
 	a := mustAudit(t, w.Logs)
-	want := ledger.Outcomes{OpenHolds: 4, Confirmed: 3, Expired: 2, Cancelled: 1, Refunded: 2, Resold: 1, RefundsDue: 2}
+	want := ledger.Outcomes{OpenHolds: 4, Confirmed: 3, Expired: 2, Cancelled: 1, Refunded: 2, Resold: 1, RefundsDue: 4, Returned: 1}
 	if !a.OK || a.Outcomes != want || a.Stock != 29 || a.Sold != 2 || a.Held != 4 || a.Available != 23 {
 		t.Errorf("%+v", a)
 	}
@@ -96,6 +96,8 @@ func TestAuditFindsFalseHistories(t *testing.T) {
 		"a resale of another's unit":     {0, of(3, pb.Settle_RESELL, resold(11)), "units [11] are in two places"},
 		"a refund due for a hold":        {0, of(1, pb.Settle_REFUND_DUE, nil), "a payment is owed back for a claim that is held"},
 		"a refund due after the refund":  {0, of(4, pb.Settle_REFUND_DUE, nil), "a payment is owed back for a claim that is refunded"},
+		"a refund of another payment":    {0, of(5, pb.Settle_REFUND, func(op *pb.Settle) { op.Payment = "other" }), `a refund of payment "other" of a claim that payment "payment 5" has bought`},
+		"a return of what is not owed":   {0, of(5, pb.Settle_RETURNED, func(op *pb.Settle) { op.Payment = "payment 5" }), `payment "payment 5" is paid back, which is not owed for a claim that is sold`},
 		"a settle of nothing":            {0, func(*ledger.World) *pb.Op { return ledger.SettleOp(2, 9, pb.Settle_CONFIRM) }, "a settle of slot 2, op 9, where no claim is"},
 		"a settle of a slot to come":     {0, func(*ledger.World) *pb.Op { return ledger.SettleOp(99, 0, pb.Settle_CONFIRM) }, "a settle of slot 99, op 0, where no claim is"},
 		"a claim that is sold at once":   {0, claims(func(_ *ledger.World, c *pb.Claim) { c.HeldUntilUs = 0 }), "a claim held until 0, for -"},
@@ -129,6 +131,7 @@ func TestAuditFindsTheReducersHistories(t *testing.T) {
 		"a state":    {nil, func(c *ledger.Claim) { c.State = ledger.StateExpired }, "claim 1-2-1 folds to expired"},
 		"a deadline": {nil, func(c *ledger.Claim) { c.HeldUntilUs++ }, "claim 1-2-1 folds to held"},
 		"a payment":  {nil, func(c *ledger.Claim) { c.Payment += "x" }, "claim 1-2-1 folds to held"},
+		"a return":   {nil, func(c *ledger.Claim) { c.Returned = append(c.Returned, ledger.Returned{Payment: "x"}) }, "claim 1-2-1 folds to held"},
 		"a due":      {nil, func(c *ledger.Claim) { c.RefundsDue = append(c.RefundsDue, "x") }, "claim 1-2-1 folds to held"},
 	} {
 		r, err := audit.Run(t.Context(), w.Logs, "test", func(log string) audit.Reducer {
@@ -178,22 +181,22 @@ func TestExportFormOfHistories(t *testing.T) {
 		`"held","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.500007Z"}`,
 		`"cancelled","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.000007Z","settledAt":"1970-01-01T00:00:01.000008Z","who":"the buyer","why":"too dear"}`,
 		`"expired","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.000007Z","settledAt":"1970-01-01T00:00:02.001009Z","refundDue":["payment 3"]}`,
-		`"refunded","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.000007Z","settledAt":"1970-01-01T00:00:02.001009Z","who":"ada","why":"broken","payment":"payment 4"}`,
+		`"refunded","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.000007Z","settledAt":"1970-01-01T00:00:02.001009Z","who":"ada","why":"broken","payment":"payment 4","refundDue":["payment 4"]}`,
 		`"sold","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.000007Z","settledAt":"1970-01-01T00:00:02.001009Z","payment":"payment 5"}`,
-		`"refunded","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.000007Z","settledAt":"1970-01-01T00:00:02.001009Z","who":"ada","why":"stolen","payment":"payment 6","retired":true}`,
+		`"refunded","at":"1970-01-01T00:00:01.000007Z","key":"key","heldUntil":"1970-01-01T00:00:02.000007Z","settledAt":"1970-01-01T00:00:02.001009Z","who":"ada","why":"stolen","payment":"payment 6","retired":true,"refundDue":["payment 6"],"returned":[{"payment":"payment 6","at":"1970-01-01T00:00:02.001013Z","who":"eve","why":"by bank"}]}`,
 	} {
 		if !strings.HasSuffix(lines[i+1], `"state":`+want) {
 			t.Errorf("claim %d is\n%s, want\n%s", i, lines[i+1], want)
 		}
 	}
-	if want := `"openHolds":4,"confirmed":3,"expired":2,"cancelled":1,"refunded":2,"resold":1,"refundsDue":2},`; !strings.Contains(lines[0], want) {
+	if want := `"openHolds":4,"confirmed":3,"expired":2,"cancelled":1,"refunded":2,"resold":1,"refundsDue":4,"returned":1},`; !strings.Contains(lines[0], want) {
 		t.Errorf("the header is %s", lines[0])
 	}
 	if _, _, err := readExport(file); err != nil {
 		t.Error(err)
 	}
 	for i, line := range exportLines(file)[:8] {
-		for _, field := range []string{`"heldUntil":"1970`, `"settledAt":"1970`, `"who":"`, `"why":"`, `"payment":"p`, `"refundDue":["p`, `"retired":t`, `"resold":`} {
+		for _, field := range []string{`"heldUntil":"1970`, `"settledAt":"1970`, `"who":"`, `"why":"`, `"payment":"p`, `"refundDue":["p`, `"returned":[{"p`, `"retired":t`, `"resold":`} {
 			if at := strings.Index(line, field); at >= 0 {
 				altered := exportLines(file)
 				altered[i] = line[:at+len(field)-1] + "x" + line[at+len(field)-1:]

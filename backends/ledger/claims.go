@@ -100,10 +100,20 @@ type Claim struct {
 	Payment   string
 	Retired   bool // a refund removed its units from the sale
 
-	// Payments that bought nothing, in order. State.Claim returns all of them, every other
-	// method the newest. RefundsDueTotal is their number.
+	// Payments that bought nothing or whose purchase was refunded, in order. State.Claim returns
+	// all of them, every other method the newest. RefundsDueTotal is their number. Returned has
+	// those of RefundsDue that were paid back.
 	RefundsDue      []string
 	RefundsDueTotal int
+	Returned        []Returned
+}
+
+// Returned is the record that a payment was paid back.
+type Returned struct {
+	Payment string
+	TimeUs  int64 // of its commit
+	Who     string
+	Reason  string
 }
 
 // ReleaseUs returns the time from which a hold may expire and no payment is accepted.
@@ -126,7 +136,7 @@ func newClaims() claims {
 	return claims{
 		text:          text,
 		users:         users{text: text, unpaid: make(map[uint32]uint32)},
-		holds:         holds{refundsDue: refundsDue{known: make(map[refundDue]struct{}), byClaim: make(map[uint32][]string)}},
+		holds:         holds{refundsDue: refundsDue{known: make(map[refundDue]*Returned), byClaim: make(map[uint32][]string)}},
 		scattered:     make(map[uint32][]int64),
 		requested:     make(map[uint32]uint32),
 		originalUnits: make(map[uint32][]int64),
@@ -246,6 +256,7 @@ func (c *claims) with(i uint32, due int) Claim {
 	if d := c.holds.of(i); d != nil {
 		all := c.refundsDue.byClaim[i]
 		claim.RefundsDueTotal, claim.RefundsDue = len(all), slices.Clip(all[max(0, len(all)-due):])
+		claim.Returned = c.refundsDue.returned(i, claim.RefundsDue)
 		claim.HeldUntilUs, claim.GraceUs, claim.Extended, claim.Retired = d.heldUntil, d.grace, d.extended, d.retired
 		claim.Payment, claim.Who, claim.Reason = c.text.get(d.payment), c.text.get(d.who), c.text.get(d.reason)
 		if d.settled != 0 {
@@ -379,12 +390,12 @@ func (c *claims) Backward(user string, slot uint64, index int, unit int64) (olde
 }
 
 // RefundsDue returns the newest refunds due of the claim at slot and index, at most most, in
-// their order; with before, only those that precede it. more reports whether there are older ones. ok
-// is false if there is no such claim or payment.
-func (c *claims) RefundsDue(slot uint64, index int, before string, most int) (due []string, more, ok bool) {
+// their order, and those of them that were paid back; with before, only those that precede it. more
+// reports whether there are older ones. ok is false if there is no such claim or payment.
+func (c *claims) RefundsDue(slot uint64, index int, before string, most int) (due []string, returned []Returned, more, ok bool) {
 	i, ok := c.locate(slot, index)
 	if !ok {
-		return nil, false, false
+		return nil, nil, false, false
 	}
 	all := c.refundsDue.byClaim[i]
 	end := len(all)
@@ -392,10 +403,11 @@ func (c *claims) RefundsDue(slot uint64, index int, before string, most int) (du
 		end = slices.Index(all, before)
 	}
 	if end < 0 {
-		return nil, false, false
+		return nil, nil, false, false
 	}
 	from := max(0, end-most)
-	return slices.Clip(all[from:end]), from > 0, true
+	due = slices.Clip(all[from:end])
+	return due, c.refundsDue.returned(i, due), from > 0, true
 }
 
 // users has the users with claims on a shard, with the sums that their limits apply to.

@@ -28,8 +28,8 @@ type claimChanges struct {
 	users map[string]userChange
 	later map[claimKey]int // index of the op of each claim granted in this draft, except the first of each user
 
-	settled    map[uint32]Claim       // claims of the state that this draft settles, by index, as they are afterwards
-	refundsDue map[refundDue]struct{} // payments that this draft records as refunds due
+	settled    map[uint32]Claim   // claims of the state that this draft settles, by index, as they are afterwards
+	refundsDue map[refundDue]bool // payments that this draft records as refunds due; true: or as returned
 }
 
 // claimKey is the user and the key of a claim, which identify its request.
@@ -80,14 +80,16 @@ func (c *claimChanges) current(claim Claim) (n uint32, now Claim, ok bool) {
 
 // status returns the state of claim n in relation to a payment, after the draft. now is the claim as of current.
 func (c *claimChanges) status(n uint32, now Claim, payment string) claimStatus {
-	_, due := c.refundsDue[refundDue{n, payment}]
+	returned, due := c.refundsDue[refundDue{n, payment}]
 	if !due && now.RefundsDueTotal > 0 {
-		_, due = c.claims.refundsDue.known[refundDue{n, payment}]
+		var back *Returned
+		back, due = c.claims.refundsDue.known[refundDue{n, payment}]
+		returned = back != nil
 	}
 	return claimStatus{
 		state: now.State, releaseUs: now.ReleaseUs(), extended: now.Extended, grabbed: now.Grabbed,
 		another:   payment != "" && now.Payment != payment && (now.Payment != "" || now.HeldUntilUs == 0),
-		refundDue: due,
+		refundDue: due, returned: returned,
 	}
 }
 
@@ -139,7 +141,7 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	draft := &Draft{state: s, commit: &pb.Commit{Writer: writer}, after: holdings{transfers: make(transfers), before: s.transfers},
 		changes: claimChanges{
 			claims: &s.claims, users: make(map[string]userChange), later: make(map[claimKey]int),
-			settled: make(map[uint32]Claim), refundsDue: make(map[refundDue]struct{}),
+			settled: make(map[uint32]Claim), refundsDue: make(map[refundDue]bool),
 		},
 	}
 	draft.SetBounds(Bounds{})

@@ -22,13 +22,13 @@ func TestExportCSV(t *testing.T) {
 	if err := exportOf(w).WriteCSV(t.Context(), export.Filter{}, &to); err != nil {
 		t.Fatal(err)
 	}
-	const want = "\ufeffclaim,sale,user,state,units,quantity,amount,currency,payment,at,held_until,settled_at,retired,who,why,refund_due\r\n" +
-		"'0-2-0,test,user1,sold,1,1,,,,1970-01-01T00:00:01.000007Z,,,,,,\r\n" +
-		"'0-2-1,test,'=1+1,sold,2,1,,,,1970-01-01T00:00:01.000007Z,,,,,,\r\n" +
-		"'0-2-2,test,\"a \"\"b\"\", c\",sold,3,1,,,,1970-01-01T00:00:01.000007Z,,,,,,\r\n" +
-		"'0-2-3,test,''t,sold,4,1,,,,1970-01-01T00:00:01.000007Z,,,,,,\r\n" +
-		"'0-2-4,test,'＝1,sold,5,1,,,,1970-01-01T00:00:01.000007Z,,,,,,\r\n" +
-		"'0-2-5,test,a=b,sold,6,1,,,,1970-01-01T00:00:01.000007Z,,,,,,\r\n"
+	const want = "\ufeffclaim,sale,user,state,units,quantity,amount,currency,payment,at,held_until,settled_at,retired,who,why,refund_due,returned\r\n" +
+		"'0-2-0,test,user1,sold,1,1,,,,1970-01-01T00:00:01.000007Z,,,,,,,\r\n" +
+		"'0-2-1,test,'=1+1,sold,2,1,,,,1970-01-01T00:00:01.000007Z,,,,,,,\r\n" +
+		"'0-2-2,test,\"a \"\"b\"\", c\",sold,3,1,,,,1970-01-01T00:00:01.000007Z,,,,,,,\r\n" +
+		"'0-2-3,test,''t,sold,4,1,,,,1970-01-01T00:00:01.000007Z,,,,,,,\r\n" +
+		"'0-2-4,test,'＝1,sold,5,1,,,,1970-01-01T00:00:01.000007Z,,,,,,,\r\n" +
+		"'0-2-5,test,a=b,sold,6,1,,,,1970-01-01T00:00:01.000007Z,,,,,,,\r\n"
 	if got := to.String(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -64,7 +64,8 @@ type Outcomes struct {
 	Cancelled  int64 `json:"cancelled,omitempty"`
 	Refunded   int64 `json:"refunded,omitempty"`
 	Resold     int64 `json:"resold,omitempty"`     // after they had expired
-	RefundsDue int64 `json:"refundsDue,omitempty"` // payments that bought nothing
+	RefundsDue int64 `json:"refundsDue,omitempty"` // payments that bought nothing or whose purchase was refunded
+	Returned   int64 `json:"returned,omitempty"`   // of RefundsDue: paid back
 }
 
 // Add adds the outcomes of another shard.
@@ -76,7 +77,11 @@ func (o *Outcomes) Add(other Outcomes) {
 	o.Refunded += other.Refunded
 	o.Resold += other.Resold
 	o.RefundsDue += other.RefundsDue
+	o.Returned += other.Returned
 }
+
+// Owed returns the number of payments that are still to be paid back.
+func (o Outcomes) Owed() int64 { return o.RefundsDue - o.Returned }
 
 // Encode returns the head's stored form: one line of JSON.
 func (h Head) Encode() []byte {
@@ -153,7 +158,10 @@ func (t *Totals) settle(n int64, op *pb.Settle) {
 		t.Resold++
 	case pb.Settle_AWARD:
 		t.claim(n, op.GetHeldUntilUs() != 0)
-	case pb.Settle_REFUND_DUE:
+	case pb.Settle_RETURNED:
+		t.Returned++
+	}
+	if owes(op) {
 		t.RefundsDue++
 	}
 }

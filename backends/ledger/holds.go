@@ -57,10 +57,26 @@ func (h *holds) add(d holdRecord) uint32 {
 	return at
 }
 
-// refundsDue has the payments that bought nothing. There are few.
+// refundsDue has the payments that are owed back, or were. There are few.
 type refundsDue struct {
-	known   map[refundDue]struct{}
-	byClaim map[uint32][]string // in order
+	known   map[refundDue]*Returned // nil: it was not paid back
+	byClaim map[uint32][]string     // in order
+}
+
+// add adds a payment that is owed back.
+func (r *refundsDue) add(claim uint32, payment string) {
+	r.known[refundDue{claim, payment}] = nil
+	r.byClaim[claim] = append(r.byClaim[claim], payment)
+}
+
+// returned returns those of the payments of a claim that were paid back.
+func (r *refundsDue) returned(claim uint32, payments []string) (returned []Returned) {
+	for _, payment := range payments {
+		if back := r.known[refundDue{claim, payment}]; back != nil {
+			returned = append(returned, *back)
+		}
+	}
+	return returned
 }
 
 // refundDue is a payment of a claim that must be refunded.
@@ -82,7 +98,9 @@ func (c *claims) status(i uint32, payment string) claimStatus {
 		if paid := c.text.bytes(d.payment); d.heldUntil != 0 {
 			at.another = len(paid) > 0 && payment != "" && string(paid) != payment
 		}
-		_, at.refundDue = c.refundsDue.known[refundDue{i, payment}]
+		var back *Returned
+		back, at.refundDue = c.refundsDue.known[refundDue{i, payment}]
+		at.returned = back != nil
 	}
 	return at
 }
@@ -101,8 +119,10 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.holds.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
-		c.refundsDue.known[refundDue{i, op.GetPayment()}] = struct{}{}
-		c.refundsDue.byClaim[i] = append(c.refundsDue.byClaim[i], op.GetPayment())
+		c.refundsDue.add(i, op.GetPayment())
+		return
+	case pb.Settle_RETURNED:
+		c.refundsDue.known[refundDue{i, op.GetPayment()}] = &Returned{op.GetPayment(), c.times[slot], op.GetWho(), op.GetReason()}
 		return
 	case pb.Settle_RESELL:
 		if had := c.units(i); !slices.Equal(had, op.GetUnits()) {
@@ -115,7 +135,9 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.awarded = append(c.awarded, i)
 		d.heldUntil, d.grace, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1
 	case pb.Settle_REFUND:
-		d.retired = op.GetRetire()
+		if d.retired = op.GetRetire(); owes(op) {
+			c.refundsDue.add(i, op.GetPayment())
+		}
 	}
 	r.setState(e.state)
 	if e.pays {

@@ -31,6 +31,7 @@ const (
 	SettleCancelled                  // the claim was cancelled
 	SettleRefunded                   // the claim was refunded
 	SettleRefundDue                  // the payment bought nothing and is recorded as a refund due
+	SettleNotDue                     // the payment is not owed back
 	SettleNoExtension                // the settings do not extend holds
 	SettleEntered                    // the claim is an entry without units; for Award: it cannot be given one now
 	SettleShort                      // for Award: no unit is available
@@ -46,6 +47,7 @@ type claimStatus struct {
 	grabbed   bool
 	another   bool // another payment has bought the claim, or none was needed
 	refundDue bool // this payment is recorded as a refund due
+	returned  bool // and was paid back
 }
 
 // verdict returns the outcome of an op in a commit at timeUs. SettleDone permits the op,
@@ -59,6 +61,12 @@ func (s *State) verdict(how pb.Settle_How, at claimStatus, timeUs int64) Settlem
 		return SettleInvalid
 	case how == pb.Settle_REFUND_DUE:
 		return due(at, open)
+	case how == pb.Settle_RETURNED && at.returned:
+		return SettleAlready
+	case how == pb.Settle_RETURNED && at.refundDue:
+		return SettleDone
+	case how == pb.Settle_RETURNED:
+		return SettleNotDue
 	case at.state == StateEntered:
 		if how == pb.Settle_AWARD && s.entries != nil && s.settings.GetPhase() != pb.Phase_CLOSED {
 			return SettleDone
@@ -84,9 +92,11 @@ func (s *State) verdict(how pb.Settle_How, at claimStatus, timeUs int64) Settlem
 // due returns the verdict on recording a refund due.
 func due(at claimStatus, open bool) SettlementKind {
 	switch {
+	case at.state == StateRefunded && !at.another:
+		return SettleRefunded // its refund has recorded the payment
 	case at.refundDue:
 		return SettleRefundDue
-	case at.state == StateHeld, (at.state == StateSold || at.state == StateRefunded) && !at.another:
+	case at.state == StateHeld, at.state == StateSold && !at.another:
 		return already(pb.Settle_CONFIRM, at, open)
 	}
 	return SettleDone
@@ -166,6 +176,7 @@ var effects = [...]effect{
 	pb.Settle_RESELL:     {state: StateSold, pays: true, units: 1, unpaid: -1},
 	pb.Settle_REFUND_DUE: {}, // the state stays
 	pb.Settle_AWARD:      {state: StateSold, units: 1},
+	pb.Settle_RETURNED:   {}, // the state stays
 }
 
 // effectOf returns the effect of an op.
@@ -182,6 +193,11 @@ func frees(op *pb.Settle) bool {
 	return effects[op.GetHow()].units < 0 && !(op.GetHow() == pb.Settle_REFUND && op.GetRetire())
 }
 
+// owes reports whether the payment of an op is owed back from then on.
+func owes(op *pb.Settle) bool {
+	return op.GetHow() == pb.Settle_REFUND_DUE || op.GetHow() == pb.Settle_REFUND && op.GetPayment() != ""
+}
+
 // why returns the rest of the error for a rejected op.
 func why(op *pb.Settle, at claimStatus, timeUs int64) string {
 	switch {
@@ -191,6 +207,8 @@ func why(op *pb.Settle, at claimStatus, timeUs int64) string {
 		return fmt.Sprintf(", at %d, to be released at %d", timeUs, at.releaseUs)
 	case op.GetHow() == pb.Settle_RESELL && at.refundDue:
 		return ", by a payment whose refund is due"
+	case op.GetHow() == pb.Settle_RETURNED:
+		return ", of a payment that is not owed back"
 	case op.GetHow() == pb.Settle_RESELL:
 		return ", which the settings refuse"
 	}
@@ -218,7 +236,14 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 	case pb.Settle_AWARD:
 		err = s.checkAward(c, op)
 	case pb.Settle_REFUND:
-		if !op.GetRetire() && s.settings.GetSecret() {
+		paid := ""
+		if d := s.holds.of(i); d != nil {
+			paid = s.claims.text.get(d.payment)
+		}
+		switch {
+		case op.GetPayment() != paid:
+			err = fmt.Errorf("a refund of payment %q of a claim that payment %q has bought", op.GetPayment(), paid)
+		case !op.GetRetire() && s.settings.GetSecret():
 			err = fmt.Errorf("a refund makes units available whose secret the buyer has received")
 		}
 	}

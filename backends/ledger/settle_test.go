@@ -49,9 +49,13 @@ func extended(untilUs int64) *pb.Op {
 
 func owed(payment string) *pb.Op { return settleOf(pb.Settle_REFUND_DUE, paid(payment)) }
 
+func returned(payment, reason string) *pb.Op {
+	return settleOf(pb.Settle_RETURNED, func(op *pb.Settle) { op.Payment, op.Who, op.Reason = payment, "eve", reason })
+}
+
 var (
 	expired  = By(settleOf(pb.Settle_EXPIRE, nil)).at(110)
-	refunded = settleOf(pb.Settle_REFUND, func(op *pb.Settle) { op.Who, op.Reason = "ada", "broken" })
+	refunded = settleOf(pb.Settle_REFUND, func(op *pb.Settle) { op.Payment, op.Who, op.Reason = "p", "ada", "broken" })
 	retired  = settleOf(pb.Settle_REFUND, func(op *pb.Settle) { op.Retire = true })
 )
 
@@ -81,7 +85,15 @@ var settles = map[string]struct {
 		Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110}, Outcomes{Expired: 1}},
 	"a refund, twice": {[]commit{By(settleOf(pb.Settle_CONFIRM, paid("p"))), By(refunded, retired).at(30)},
 		"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
-		Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 30, Payment: "p", Who: "ada", Reason: "broken"}, Outcomes{Confirmed: 1, Refunded: 1}},
+		Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 30, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"p"}}, Outcomes{Confirmed: 1, Refunded: 1, RefundsDue: 1}},
+	"a return of a refunded payment, twice": {[]commit{By(settleOf(pb.Settle_CONFIRM, paid("p"))), By(refunded).at(30), By(returned("p", "bank")).at(31), By(returned("p", "cash")).at(32)},
+		"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 30, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"p"}, Returned: []Returned{{"p", 31, "eve", "bank"}}},
+		Outcomes{Confirmed: 1, Refunded: 1, RefundsDue: 1, Returned: 1}},
+	"returns of payments that bought nothing": {[]commit{expired, By(owed("p"), owed("q"), owed("")).at(111), By(returned("", "cash"), returned("p", "bank"), owed("p")).at(112)},
+		"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110, RefundsDue: []string{"p", "q", ""}, Returned: []Returned{{"p", 112, "eve", "bank"}, {"", 112, "eve", "cash"}}},
+		Outcomes{Expired: 1, RefundsDue: 3, Returned: 2}},
 	"a refund that retires": {[]commit{By(settleOf(pb.Settle_CONFIRM, nil), retired)}, "limit 8: 8 available, 0 held, 0 sold, 0 in flight",
 		Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 10, Retired: true}, Outcomes{Confirmed: 1, Refunded: 1}},
 	"a resale of its own units, twice": {[]commit{expired, By(resold("p", 1, 2)).at(111), By(resold("p", 1, 2)).at(112)},
@@ -92,8 +104,8 @@ var settles = map[string]struct {
 		Claim{Units: []int64{7, 5}, State: StateSold, HeldUntilUs: 99, SettledUs: 111, Payment: "p"}, Outcomes{OpenHolds: 1, Expired: 1, Resold: 1}},
 	"a resale of a run of others": {[]commit{expired, By(heldLater("v", "k", 2)).at(110), By(resold("p", 7, 5)).at(111), By(refunded).at(111), By(owed("q")).at(112)},
 		"limit 10: 9 available, 1 held, 0 sold, 0 in flight",
-		Claim{Units: []int64{7, 5}, State: StateRefunded, HeldUntilUs: 99, SettledUs: 111, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"q"}},
-		Outcomes{OpenHolds: 1, Expired: 1, Resold: 1, Refunded: 1, RefundsDue: 1}},
+		Claim{Units: []int64{7, 5}, State: StateRefunded, HeldUntilUs: 99, SettledUs: 111, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"p", "q"}},
+		Outcomes{OpenHolds: 1, Expired: 1, Resold: 1, Refunded: 1, RefundsDue: 2}},
 	"payments owed back, each once": {[]commit{expired, By(owed("p"), owed("")).at(111), By(owed("p"), owed("q"), owed("q")).at(112)},
 		"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
 		Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110, RefundsDue: []string{"p", "", "q"}}, Outcomes{Expired: 1, RefundsDue: 3}},
@@ -183,6 +195,10 @@ func refusedSettles() map[string]refusedSettle {
 		"a resale past the limit":        {[]commit{expired, By(heldLater("u", "l", 5, 6)).at(110)}, By(resold("p", 1, 2)).at(110), "to a user who has 2 units and may not have 2 more"},
 		"a payment owed back for a hold": {nil, By(owed("p")), "REFUND_DUE of a claim that is held"},
 		"owed back, to be released":      {nil, By(owed("p")).at(110), "REFUND_DUE of a claim that is held"},
+		"a refund of another payment":    {[]commit{confirmed}, By(settleOf(pb.Settle_REFUND, paid("q"))), `a refund of payment "q" of a claim that payment "p" has bought`},
+		"a return of what bought it":     {[]commit{confirmed}, By(returned("p", "")), "RETURNED of a claim that is sold, of a payment that is not owed back"},
+		"a return for a hold":            {nil, By(returned("", "")), "RETURNED of a claim that is held"},
+		"a resale by what was returned":  {[]commit{expired, By(owed("p"), returned("p", "")).at(110)}, By(resold("p", 1, 2)).at(111), "by a payment whose refund is due"},
 		"owed back after its refund":     {[]commit{confirmed, By(refunded)}, By(owed("p")), "REFUND_DUE of a claim that is refunded"},
 		"a payment of many bytes":        {nil, By(settleOf(pb.Settle_CONFIRM, paid(long[:MaxPayment+1]))), texts},
 		"a name of many bytes":           {nil, By(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Who = long[:MaxWho+1] })), texts},
@@ -414,14 +430,14 @@ func TestManyRefundsDue(t *testing.T) {
 	var costs []float64
 	for before, more := "", true; more; {
 		var page []string
-		costs = append(costs, testing.AllocsPerRun(1, func() { page, more, _ = s.RefundsDue(c.Slot, c.Index, before, 100) }))
+		costs = append(costs, testing.AllocsPerRun(1, func() { page, _, more, _ = s.RefundsDue(c.Slot, c.Index, before, 100) }))
 		due, before = append(slices.Clone(page), due...), page[0]
 	}
 	if !slices.Equal(due, want) || len(costs) != n/100 || costs[n/100-1] > costs[0] {
 		t.Errorf("%d pages have %d of %d payments, with allocations %v", len(costs), len(due), n, costs)
 	}
 	for name, payment := range map[string]string{"another payment": "q", "the first": "p0"} {
-		if page, more, ok := s.RefundsDue(c.Slot, c.Index, payment, 100); ok != (payment == "p0") || len(page) > 0 || more {
+		if page, _, more, ok := s.RefundsDue(c.Slot, c.Index, payment, 100); ok != (payment == "p0") || len(page) > 0 || more {
 			t.Errorf("before %s: %v %v %v", name, page, more, ok)
 		}
 	}

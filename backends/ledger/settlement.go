@@ -44,10 +44,17 @@ func (draft *Draft) Extend(c Claim) Settlement {
 }
 
 // Refund reverses a sold claim. Its units become available again or, with retire or secret
-// units, leave the sale, which lowers the limit of the shard.
+// units, leave the sale, which lowers the limit of the shard. The payment that bought it is
+// owed back from then on.
 func (draft *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 	retire = retire || draft.state.settings.GetSecret()
-	return draft.settle(c, &pb.Settle{How: pb.Settle_REFUND, Who: who, Reason: reason, Retire: retire})
+	_, now, _ := draft.changes.current(c)
+	return draft.settle(c, &pb.Settle{How: pb.Settle_REFUND, Payment: now.Payment, Who: who, Reason: reason, Retire: retire})
+}
+
+// Return records that a payment was paid back. SettleNotDue means that it is not owed back.
+func (draft *Draft) Return(c Claim, payment, who, reason string) Settlement {
+	return draft.settle(c, &pb.Settle{How: pb.Settle_RETURNED, Payment: payment, Who: who, Reason: reason})
 }
 
 // Late records a payment that Confirm refused: for a claim that has expired, was cancelled
@@ -120,8 +127,8 @@ func (draft *Draft) settle(c Claim, op *pb.Settle) Settlement {
 		draft.changes.users[now.User] = sum
 	}
 	draft.changes.settled[n] = now
-	if op.How == pb.Settle_REFUND_DUE {
-		draft.changes.refundsDue[refundDue{n, op.Payment}] = struct{}{}
+	if owes(op) || op.How == pb.Settle_RETURNED {
+		draft.changes.refundsDue[refundDue{n, op.Payment}] = op.How == pb.Settle_RETURNED
 	}
 	draft.size += size
 	draft.commit.Ops = append(draft.commit.Ops, &pb.Op{Op: &pb.Op_Settle{Settle: op}})
@@ -134,9 +141,10 @@ func (c *Claim) settle(op *pb.Settle, timeUs int64) {
 	case pb.Settle_EXTEND:
 		c.Extended, c.HeldUntilUs = true, op.GetHeldUntilUs()
 		return
-	case pb.Settle_REFUND_DUE:
-		c.RefundsDue = append(slices.Clip(c.RefundsDue[max(0, len(c.RefundsDue)+1-mostDue):]), op.GetPayment())
-		c.RefundsDueTotal++
+	case pb.Settle_RETURNED:
+		if slices.Contains(c.RefundsDue, op.GetPayment()) {
+			c.Returned = append(slices.Clip(c.Returned), Returned{op.GetPayment(), timeUs, op.GetWho(), op.GetReason()})
+		}
 		return
 	case pb.Settle_RESELL:
 		c.Units = op.GetUnits()
@@ -144,6 +152,13 @@ func (c *Claim) settle(op *pb.Settle, timeUs int64) {
 		c.Units, c.HeldUntilUs, c.GraceUs = op.GetUnits(), op.GetHeldUntilUs(), op.GetGraceUs()
 	case pb.Settle_REFUND:
 		c.Retired = op.GetRetire()
+	}
+	if owes(op) {
+		c.RefundsDue = append(slices.Clip(c.RefundsDue[max(0, len(c.RefundsDue)+1-mostDue):]), op.GetPayment())
+		c.RefundsDueTotal++
+	}
+	if op.GetHow() == pb.Settle_REFUND_DUE {
+		return
 	}
 	e := effectOf(op)
 	if c.State = e.state; e.pays {

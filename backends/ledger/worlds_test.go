@@ -86,7 +86,7 @@ func (b BrokenLogs) Read(ctx context.Context, log string, from uint64, max int) 
 
 // HistoriesWorld is a sale in which claims of shard 1 have come to every end: claim 0 is sold,
 // 1 held and extended, 2 cancelled, 3 expired, 4 refunded, 5 resold with other units, 6
-// retired; of 3 and 0 a payment is owed back. All have one unit.
+// retired; of 0, 3, 4 and 6 a payment is owed back, that of 6 was paid back. All have one unit.
 func HistoriesWorld(t testing.TB) *World {
 	w := WorldOf(t, HeldSettings())
 	d := w.Draft(1)
@@ -117,6 +117,7 @@ func HistoriesWorld(t testing.TB) *World {
 	w.Plan(0, 0, paying(1, &pb.Payment{HoldForUs: 1_000_000, GraceUs: 1000, Late: pb.Payment_REFUSE}))
 	d = w.Draft(1)
 	d.Late(claim(3), "payment 3")
+	d.Return(claim(6), "payment 6", "eve", "by bank")
 	w.Commit(1, d)
 	return w
 }
@@ -145,6 +146,8 @@ func (w *World) SomeHistories(random *rand.Rand) {
 			d.Refund(c, "ada", "", random.IntN(2) == 0)
 		case 5:
 			d.Late(c, payment)
+		case 6:
+			d.Return(c, payment, "eve", "")
 		}
 	}
 	for _, c := range s.Due(d.TimeUs(), 3) {

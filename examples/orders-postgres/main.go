@@ -148,9 +148,11 @@ const (
 	placed = `INSERT INTO orders (run, claim, user_id, state, units, payloads, amounts, currency, held_until, placed_at, changed_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7::text[]::numeric[], $8, $9, coalesce($10::timestamptz, $11), $11)`
 	changed = `UPDATE orders SET state = coalesce($3, state), units = coalesce($4, units), payloads = coalesce($5, payloads),
-		amounts = coalesce($6::text[]::numeric[], amounts), held_until = coalesce($7, held_until), payment = coalesce($8, payment), changed_at = $9
+		amounts = coalesce($6::text[]::numeric[], amounts), held_until = coalesce($7, held_until), payment = coalesce($8::text, payment), changed_at = $9,
+		refunds_due = CASE WHEN $3 = 'refunded' AND $8::text IS NOT NULL THEN refunds_due || $8::text ELSE refunds_due END
 		WHERE run = $1 AND claim = $2`
-	owed = `UPDATE orders SET refunds_due = refunds_due || $3::text, changed_at = $4 WHERE run = $1 AND claim = $2`
+	owed     = `UPDATE orders SET refunds_due = refunds_due || $3::text, changed_at = $4 WHERE run = $1 AND claim = $2`
+	returned = `UPDATE orders SET returned = returned || $3::text, changed_at = $4 WHERE run = $1 AND claim = $2`
 )
 
 // write writes what became of claims between two positions, and that the table has it: all of it
@@ -180,6 +182,8 @@ func write(ctx context.Context, db *pgx.Conn, sale, from, to string, claims []ev
 				one(placed, e.Source, e.Subject, d.User, d.State, d.Units, d.Payloads, d.Amounts, d.Currency, d.HeldUntil, d.At, e.Time)
 			case "salectl.claim.refund_due":
 				one(owed, e.Source, e.Subject, d.Payment, e.Time)
+			case "salectl.claim.returned":
+				one(returned, e.Source, e.Subject, d.Payment, e.Time)
 			default:
 				one(changed, e.Source, e.Subject, d.State, d.Units, d.Payloads, d.Amounts, d.HeldUntil, d.Payment, e.Time)
 			}

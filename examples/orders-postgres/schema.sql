@@ -12,19 +12,23 @@ CREATE TABLE IF NOT EXISTS orders (
     amounts     numeric[],            -- what each unit is worth, of a red packet
     currency    text,                 -- of the amounts, by ISO 4217; none in rows from before it was kept
     payment     text,                 -- that bought it
-    refunds_due text[] NOT NULL DEFAULT '{}',   -- payments that bought nothing and are owed back
+    refunds_due text[] NOT NULL DEFAULT '{}',   -- payments that bought nothing, or whose purchase was refunded
+    returned    text[] NOT NULL DEFAULT '{}',   -- those of refunds_due that were paid back
     held_until  timestamptz,
     placed_at   timestamptz NOT NULL,
     changed_at  timestamptz NOT NULL,
     PRIMARY KEY (run, claim)
 );
 
--- A table from before currencies were kept gets their column. To fill it delete the orders of the
--- run, and the row of its sale below: they are written again. Where it is there, ALTER TABLE IF NOT
--- EXISTS would still wait for all who read.
+-- An older table gets the columns that it lacks. To fill them delete the orders of the run, and the
+-- row of its sale below: they are written again. If a column exists, ALTER TABLE IF NOT EXISTS would
+-- still wait for all readers.
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'currency') THEN
         ALTER TABLE orders ADD COLUMN currency text;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'returned') THEN
+        ALTER TABLE orders ADD COLUMN returned text[] NOT NULL DEFAULT '{}';
     END IF;
 END $$;
 

@@ -62,6 +62,7 @@ var adminRoutes = map[string]route{
 	api.OpenAPIPath:          {http.MethodGet, 0, target.getOpenAPI},
 	api.AllSalesPath:         {http.MethodGet, 0, target.getSales},
 	"{sale}":                 {http.MethodGet, 0, target.getSale},
+	"{sale}/claims/*/return": {http.MethodPost, access.MayOperate, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/claims/*/refund": {http.MethodPost, access.MayOperate, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/drain":           {"GET, POST", access.MayOperate, target.drain},
 	"/":                      {http.MethodGet, 0, target.redirectToDashboard},
@@ -176,7 +177,7 @@ func noSuchRoute(pattern string) *wire.Problem {
 			"This is the admin address: claims, users, streams, events and webhooks are at the address of --listen of 'salectl serve'.")
 	case ofAdmin && strings.HasPrefix(pattern, "{sale}"):
 		return wire.BadRequest(http.StatusNotFound, wire.NothingHere+
-			"Refunds and drains are requested at the admin address, that of --admin-listen of 'salectl serve'.")
+			"Refunds, returns and drains are requested at the admin address, that of --admin-listen of 'salectl serve'.")
 	}
 	return wire.NoSuchPath()
 }

@@ -61,7 +61,7 @@ func TestGetSale(t *testing.T) {
 	status.Shards[0].Release = noon.Add(time.Minute)
 	status.Shards[1].Paid, status.Shards[1].Outcomes = true, ledger.Outcomes{OpenHolds: 1, Cancelled: 4, Refunded: 5, Resold: 6}
 	status.Shards[1].Release = noon.Add(time.Second)
-	const holds = `"holds":{"open":3,"nextRelease":"2026-11-11T12:00:01Z","confirmed":3,"expired":1,"cancelled":4,"refunded":5,"resold":6,"refundsDue":1}`
+	const holds = `"holds":{"open":3,"nextRelease":"2026-11-11T12:00:01Z","confirmed":3,"expired":1,"cancelled":4,"refunded":5,"resold":6,"refundsDue":1,"returned":0}`
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, holds) {
 		t.Errorf("holds are told otherwise: %s", got)
 	}

@@ -39,6 +39,8 @@ func TestSettlements(t *testing.T) {
 			executor.Settlement{Claim: executor.ClaimID{Shard: 3, Unit: 17}, How: api.Refund, Settlement: api.Settlement{Who: "ops@host", Reason: "sent back", Retire: true}}},
 		"refund, for sale again": {"3-17-2/refund", `{"retire":false}`, true,
 			executor.Settlement{Claim: id, How: api.Refund}},
+		"return": {"3-17-2/return", `{"payment":"p-1","who":"ops@host"}`, true,
+			executor.Settlement{Claim: id, How: api.Return, Settlement: api.Settlement{Payment: "p-1", Who: "ops@host"}}},
 	} {
 		var got []executor.Settlement
 		state := c.want.How.Done()

@@ -108,7 +108,7 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 		"admin address":                  {Claim: id, How: "refund"},
 		"payment: missing":               {Claim: id, How: "confirm"},
 		`"ruin" does not settle a claim`: {Claim: id, How: "ruin"},
-		"only a cancel or refu":          {Claim: id, How: "extend", Who: "me"},
+		"only a cancel, refund":          {Claim: id, How: "extend", Who: "me"},
 	} {
 		l.send(settle(3, x))
 		if a := l.hears().GetAnswer(); a.GetOutcome() != "bad_request" || !strings.Contains(a.Message, why) {

@@ -90,7 +90,7 @@ func everyAnswer() map[string]executor.Answer {
 		"odd":      {Outcome: "odd"},
 	}
 	for _, row := range api.Outcomes() {
-		if !row.Outcome.Accepted() {
+		if !row.Outcome.Accepted() && row.Outcome != api.Returned { // which answers a return alone
 			answers["plain-"+string(row.Outcome)] = executor.Answer{Outcome: row.Outcome}
 		}
 	}

@@ -149,7 +149,8 @@ func (r *reading) units(to sink) {
 		to.count("salectl_sale_settled_claims_total",
 			"Claims that were confirmed, expired, cancelled, refunded, or resold to a late payment, since the sale began.", float64(n), "how", how)
 	}
-	to.count("salectl_sale_refunds_due_total", "Payments that bought nothing and are owed back, since the sale began.", float64(h.RefundsDue))
+	to.count("salectl_sale_refunds_due_total", "Payments that bought nothing or whose purchase was refunded, since the sale began.", float64(h.RefundsDue))
+	to.count("salectl_sale_refunds_returned_total", "Payments of salectl_sale_refunds_due_total that were paid back.", float64(h.Returned))
 }
 
 // shardSums adds up the values of the shards of this process, and has the worst where a sum would hide one

@@ -69,7 +69,7 @@ func (s *Status) View(now time.Time) *api.Sale {
 	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
 	if paid {
 		holds.Open, holds.Confirmed, holds.Expired, holds.Cancelled = sum.OpenHolds, sum.Confirmed, sum.Expired, sum.Cancelled
-		holds.Refunded, holds.Resold, holds.RefundsDue = sum.Refunded, sum.Resold, sum.RefundsDue
+		holds.Refunded, holds.Resold, holds.RefundsDue, holds.Returned = sum.Refunded, sum.Resold, sum.RefundsDue, sum.Returned
 		view.Holds = &holds
 	}
 	return view

@@ -306,7 +306,8 @@ func clockText(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 //
 //   - the ledger has every accepted claim, with its user and units, and no other;
 //   - each claim is in the state reported to its buyer, or in that after its release;
-//   - every reported payment has either bought its claim or is owed back.
+//   - every reported payment has either bought its claim or is owed back; that of a refunded claim
+//     is both.
 //
 // A missing answer permits either state.
 func (r *Report) Compare(books []api.Claim) {
@@ -345,7 +346,9 @@ func (j *judge) booked(v *play, b *api.Claim) {
 		bought, owed := b.Payment == s.payment, slices.Contains(b.RefundDue, s.payment)
 		open := slices.Contains(v.open, s.payment)
 		switch {
-		case bought && owed:
+		case bought && b.Outcome == api.Refunded && !owed:
+			j.violated("claim %s is refunded, but its payment %s is not owed back", b.ID, s.payment)
+		case bought && owed && b.Outcome != api.Refunded:
 			j.violated("payment %s has bought claim %s, and is owed back all the same", s.payment, b.ID)
 		case !bought && !owed && !open:
 			j.violated("payment %s for claim %s has bought nothing, and is not owed back", s.payment, b.ID)

@@ -28,7 +28,7 @@ type Payment struct {
 	Extended      int `json:"extended"`      // claims with an extended deadline
 	Disputed      int `json:"disputed"`      // claims with a second payment
 	Refunded      int `json:"refunded"`      // by an operator
-	RefundsDue    int `json:"refundsDue"`    // payments that bought nothing
+	RefundsDue    int `json:"refundsDue"`    // payments that bought nothing, or whose purchase was refunded
 
 	Released  int64 `json:"released"`  // returned units, each as often as it returned
 	SoldAgain int64 `json:"soldAgain"` // of Released: given to another buyer
@@ -90,6 +90,7 @@ func paid(c Config, j *judge) *Payment {
 		}
 		if v.state == api.Refunded {
 			p.Refunded++
+			p.RefundsDue++
 		}
 	}
 	return p

@@ -171,7 +171,9 @@ func (s *paidShop) settle(c *paidClaim, how api.How, q api.Settlement, said *api
 		c.extended, c.HeldUntil = true, c.HeldUntil.Add(time.Duration(s.terms.ExtendBy))
 		return http.StatusOK
 	case how == api.Cancel && c.Outcome == api.Held, how == api.Refund && c.Outcome == api.Sold:
-		c.Outcome = how.Done()
+		if c.Outcome = how.Done(); how == api.Refund {
+			c.owed = append(c.owed, c.paid)
+		}
 		return http.StatusOK
 	}
 	if said.Outcome = c.Outcome; c.Outcome == api.Sold {

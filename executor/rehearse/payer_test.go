@@ -202,6 +202,7 @@ func TestFalseBooks(t *testing.T) {
 		"what is cancelled is sold": {in(api.Cancelled, false), func(b *api.Claim) { b.Outcome = api.Sold }, "is cancelled, and in the ledger it is sold"},
 		"a payment is lost":         {in(api.Sold, false), func(b *api.Claim) { b.Payment = "" }, "has bought nothing, and is not owed back"},
 		"a debt is lost":            {in(api.Sold, true), func(b *api.Claim) { b.RefundDue = nil }, "has bought nothing, and is not owed back"},
+		"a refund is not owed":      {in(api.Refunded, true), func(b *api.Claim) { b.RefundDue = nil }, "is refunded, but its payment"},
 		"a payment counts twice":    {in(api.Sold, false), func(b *api.Claim) { b.RefundDue = []string{b.Payment} }, "is owed back all the same"},
 		"another payment has bought": {in(api.Sold, true), func(b *api.Claim) { b.Payment, b.RefundDue = b.RefundDue[0], []string{b.Payment} },
 			"had another answer"},

@@ -120,6 +120,9 @@ func (c *Claim) Size() int64 {
 		for _, payment := range b.RefundDue {
 			n += 16 + len(payment)
 		}
+		for _, r := range b.Returned {
+			n += 72 + len(r.Payment) + len(r.Who) + len(r.Why)
+		}
 	}
 	return int64(n)
 }

@@ -12,7 +12,7 @@ func TestAnswers(t *testing.T) {
 	accepted := []api.Outcome{api.Sold, api.Held, api.Entered}
 	// Whoever hears one of these knows that the claim was accepted, or does not know that it was not.
 	allows := append([]api.Outcome{
-		api.NotDrawn, api.Expired, api.Cancelled, api.Refunded, api.KeyReused, api.BadRequest, api.Unknown,
+		api.NotDrawn, api.Expired, api.Cancelled, api.Refunded, api.KeyReused, api.BadRequest, api.Unknown, api.Returned,
 	}, accepted...)
 	outcomes := []api.Outcome{"of a newer program"}
 	for _, row := range api.Outcomes() {

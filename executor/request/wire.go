@@ -65,6 +65,9 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 			SettledAtNs: toNs(b.SettledAt), Who: b.Who, Why: b.Why, Payment: b.Payment,
 			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundDue, RefundCount: uint32(b.RefundsDue), Next: b.RefundDueNext,
 		}
+		for _, r := range b.Returned {
+			m.Books.Returned = append(m.Books.Returned, &streampb.Returned{Payment: r.Payment, AtNs: toNs(r.At), Who: r.Who, Why: r.Why})
+		}
 	}
 	if p := c.Packets; p != nil {
 		m.Packets = &streampb.Packets{Currency: p.Currency, Scale: uint32(p.Scale)}

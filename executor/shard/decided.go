@@ -88,12 +88,21 @@ func claimWithBooks(shard int, c ledger.Claim) request.Claim {
 		claim.Books = &api.Books{
 			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
 			Extended: c.Extended, Retired: c.Retired, RefundDue: c.RefundsDue, RefundsDue: c.RefundsDueTotal,
+			Returned: returned(c.Returned),
 		}
 		if c.RefundsDueTotal > len(c.RefundsDue) {
 			claim.Books.RefundDueNext = c.RefundsDue[0]
 		}
 	}
 	return claim
+}
+
+// returned returns payments that were paid back.
+func returned(payments []ledger.Returned) (returned []api.PaymentReturn) {
+	for _, r := range payments {
+		returned = append(returned, api.PaymentReturn{Payment: r.Payment, At: ledger.Time(r.TimeUs).UTC(), Who: r.Who, Why: r.Reason})
+	}
+	return returned
 }
 
 // withFinalState returns a claim with its state in s. An entry that has no unit when its sale is closed

@@ -105,12 +105,12 @@ func (l *ledgerView) lookupClaim(id request.ClaimID, p api.Page) request.Answer 
 	}
 	claim := claimWithBooks(l.seq.shard, c)
 	if p != (api.Page{}) {
-		due, more, ok := l.seq.state.RefundsDue(c.Slot, c.Index, p.Before, cmp.Or(p.Limit, api.DefaultRefunds))
+		due, back, more, ok := l.seq.state.RefundsDue(c.Slot, c.Index, p.Before, cmp.Or(p.Limit, api.DefaultRefunds))
 		if !ok {
 			return noCursor
 		}
 		if claim.Books != nil {
-			claim.Books.RefundDue, claim.Books.RefundDueNext = due, ""
+			claim.Books.RefundDue, claim.Books.RefundDueNext, claim.Books.Returned = due, "", returned(back)
 			if more {
 				claim.Books.RefundDueNext = due[0]
 			}

@@ -44,6 +44,8 @@ func settle(shard int, d *ledger.Draft, t *request.Ticket) decision {
 		v = d.Cancel(claim, x.Who, x.Reason)
 	case api.Refund:
 		v = d.Refund(claim, x.Who, x.Reason, x.Retire)
+	case api.Return:
+		v = d.Return(claim, x.Payment, x.Who, x.Reason)
 	}
 	if v.Kind == ledger.SettleFull {
 		return full
@@ -90,5 +92,6 @@ var settlementOutcomes = map[ledger.SettlementKind]api.Outcome{
 	ledger.SettleCancelled:   api.Cancelled,
 	ledger.SettleRefunded:    api.Refunded,
 	ledger.SettleEntered:     api.NotDrawn,
+	ledger.SettleNotDue:      api.NotDue,
 	ledger.SettleNoExtension: api.NoExtension,
 }

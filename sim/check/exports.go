@@ -81,6 +81,7 @@ type (
 		Payment    string              `json:"payment,omitempty"`
 		Retired    bool                `json:"retired,omitempty"`
 		RefundDue  []string            `json:"refundDue,omitempty"`
+		Returned   []paidBack          `json:"returned,omitempty"`
 	}
 	commitLine struct {
 		Shard  int    `json:"shard"`
@@ -162,7 +163,12 @@ func (e *evidence) export(r *run) []byte {
 			}
 			line := claimLine{
 				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: append([]int64{}, c.units...), Asked: c.requested, State: c.state,
-				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired, RefundDue: c.owed,
+				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired,
+			}
+			for _, d := range c.debts {
+				if line.RefundDue = append(line.RefundDue, d.payment); d.returned != nil {
+					line.Returned = append(line.Returned, *d.returned)
+				}
 			}
 			if len(c.attributes) > 0 {
 				line.Rules, line.Attributes = hex.EncodeToString(c.settings.GetRules()), hex.EncodeToString(c.attributes)

@@ -433,6 +433,8 @@ func settled(w event, shard int, op *pb.Settle) event {
 		w.kind, w.state = "resold", "sold"
 	case pb.Settle_REFUND_DUE:
 		w.kind = "refund_due"
+	case pb.Settle_RETURNED:
+		w.kind = "returned"
 	case pb.Settle_AWARD:
 		w.kind, w.state = "awarded", "sold"
 		if op.GetHeldUntilUs() != 0 {

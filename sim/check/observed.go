@@ -55,6 +55,7 @@ type ShardReport struct {
 	Entries                                 int64
 	OpenHolds, Confirmed, Expired           int64
 	Cancelled, Refunded, Resold, RefundsDue int64
+	Returned                                int64
 }
 
 // Broke adds a Break of the process at an address.

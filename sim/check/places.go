@@ -36,6 +36,7 @@ type outcomes struct {
 	Refunded   int64 `json:"refunded,omitempty"`
 	Resold     int64 `json:"resold,omitempty"`
 	RefundsDue int64 `json:"refundsDue,omitempty"`
+	Returned   int64 `json:"returned,omitempty"`
 }
 
 func (o *outcomes) add(other outcomes) {
@@ -46,6 +47,7 @@ func (o *outcomes) add(other outcomes) {
 	o.Refunded += other.Refunded
 	o.Resold += other.Resold
 	o.RefundsDue += other.RefundsDue
+	o.Returned += other.Returned
 }
 
 // claim is one Claim op, and what became of it.
@@ -68,6 +70,7 @@ type claim struct {
 	payment    string       // that bought it
 	retired    bool         // its units went out of the sale
 	owed       []string     // payments that bought nothing
+	debts      []debt       // those, and that of its refund, in order
 	first      []int64      // the units that it was made with, or awarded
 	settings   *pb.Settings // in force
 	generation uint64       // that has them
@@ -84,6 +87,38 @@ type claim struct {
 	grantedUs   int64  // by the clock of the list's node
 
 	attributes []byte // what names what was known of the user; none: there were no rules
+}
+
+// debt is a payment that is owed back.
+type debt struct {
+	payment  string
+	from     uint64 // the place of the slot that has it
+	returned *paidBack
+	back     uint64 // the place of the slot that has returned
+}
+
+// paidBack is what the ledger has of a payment that was paid back.
+type paidBack struct {
+	Payment string `json:"payment"`
+	At      string `json:"at"`
+	Who     string `json:"who,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// debt returns the debt of a payment; nil: it is not owed back.
+func (c *claim) debt(payment string) *debt {
+	for i := range c.debts {
+		if c.debts[i].payment == payment {
+			return &c.debts[i]
+		}
+	}
+	return nil
+}
+
+// owe books a payment that is owed back.
+func (sh *shard) owe(c *claim, payment string, s *slot) {
+	c.debts = append(c.debts, debt{payment: payment, from: s.Seq})
+	sh.RefundsDue++
 }
 
 // stateFrom is a state of a claim, from a slot on.

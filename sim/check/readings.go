@@ -97,6 +97,7 @@ func (r *run) metrics(e *evidence, x *Reading) map[string]float64 {
 		want["salectl_sale_settled_claims_total "+how] = float64(n)
 	}
 	want["salectl_sale_refunds_due_total"] = float64(sum.RefundsDue)
+	want["salectl_sale_refunds_returned_total"] = float64(sum.Returned)
 	release := int64(math.MaxInt64)
 	extended, ended, seconds := 0, 0, 0.
 	for _, c := range e.claims {

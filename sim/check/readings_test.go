@@ -9,7 +9,7 @@ import (
 )
 
 // measured is a sale of 6 units, of which one is sold, one held whose hold was extended, one was
-// refunded, and one hold has expired whose payment came too late.
+// refunded and its payment returned, and one hold has expired whose payment came too late.
 func measured(t testing.TB) *world {
 	w := paid(t)
 	sold, refunded, late := w.reserve(w.user(0), "k", 1), w.reserve(w.user(0), "k", 1), w.reserve(w.user(0), "k", 1)
@@ -18,6 +18,7 @@ func measured(t testing.TB) *world {
 	w.confirm(refunded, "q")
 	w.does(refunded, api.Refunded, "", Answer{Outcome: api.Refunded}, func(d *ledger.Draft) { d.Refund(refunded, "ann", "why", false) })
 	w.does(sold, api.Sold, "r", Answer{Outcome: api.NotHeld, RefundDue: true}, func(d *ledger.Draft) { d.Late(sold, "r") })
+	w.does(refunded, api.Returned, "q", Answer{Outcome: api.Returned}, func(d *ledger.Draft) { d.Return(refunded, "q", "ann", "why") })
 	w.released()
 	w.append(0, func(d *ledger.Draft) { d.Expire(late) })
 	held := w.reserve(w.user(0), "k", 1)
@@ -34,11 +35,11 @@ func (w *world) reads(change func(values map[string]float64)) {
 		"salectl_sale_moving_units": 0, "salectl_owned_shards": 1, "salectl_sale_open_holds": 1,
 		"salectl_sale_settled_claims_total confirmed": 2, "salectl_sale_settled_claims_total expired": 1,
 		"salectl_sale_settled_claims_total cancelled": 0, "salectl_sale_settled_claims_total refunded": 1,
-		"salectl_sale_settled_claims_total resold": 0, "salectl_sale_refunds_due_total": 1,
-		"salectl_extended_holds": 1, "salectl_hold_seconds": 3, "salectl_hold_seconds sum": 2.932,
+		"salectl_sale_settled_claims_total resold": 0, "salectl_sale_refunds_due_total": 2, "salectl_sale_refunds_returned_total": 1,
+		"salectl_extended_holds": 1, "salectl_hold_seconds": 3, "salectl_hold_seconds sum": 2.935,
 		"salectl_hold_seconds 0.5": 2, "salectl_hold_seconds 1": 2, "salectl_hold_seconds 5": 3, "salectl_hold_seconds 15": 3,
 		"salectl_hold_seconds 30": 3, "salectl_hold_seconds 60": 3,
-		"salectl_sale_next_release_timestamp_seconds": 4.433,
+		"salectl_sale_next_release_timestamp_seconds": 4.436,
 		"salectl_payment_checks_total pending":        3,
 	}
 	if change != nil {

@@ -49,12 +49,25 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 		}
 		c.owed = append(c.owed, op.GetPayment())
 		c.bookings = append(c.bookings, booking{c, op.GetPayment(), true, s})
-		sh.RefundsDue++
+		sh.owe(c, op.GetPayment(), s)
+		return
+	case pb.Settle_RETURNED:
+		d := c.debt(op.GetPayment())
+		if d == nil || d.returned != nil {
+			st.bad("%v pays payment %q back for %v, which owes %+v", s, op.GetPayment(), c, c.debts)
+			return
+		}
+		d.returned = &paidBack{op.GetPayment(), timeText(s.commit.GetTimeUs()), op.GetWho(), op.GetReason()}
+		d.back = s.Seq
+		sh.Returned++
 		return
 	case pb.Settle_REFUND:
-		if before != "sold" {
-			st.bad("%v refunds %v, which is %s", s, c, before)
+		if before != "sold" || op.GetPayment() != c.payment {
+			st.bad("%v refunds %v, which is %s by payment %q, for payment %q", s, c, before, c.payment, op.GetPayment())
 			return
+		}
+		if c.payment != "" {
+			sh.owe(c, c.payment, s)
 		}
 	case pb.Settle_RESELL:
 		if before != "expired" || sh.settings.GetPayment().GetLate() != pb.Payment_RESELL || slices.Contains(c.owed, op.GetPayment()) {
@@ -192,7 +205,7 @@ func settlements(e *evidence, bad fault) {
 	}
 	for i, o := range e.all(SettleInvoked) {
 		q := o.invoked
-		if at, known := requested[q.Payment]; !known || q.Seq < at {
+		if at, known := requested[q.Payment]; q.How != api.Returned && (!known || q.Seq < at) {
 			requested[q.Payment] = q.Seq
 		}
 		if !o.answered() {
@@ -216,6 +229,16 @@ func settlements(e *evidence, bad fault) {
 // settledAs reports whether a claim allows the answer about it.
 func (c *claim) settledAs(o *operation) bool {
 	q, a := o.invoked, o.returned.Answer
+	if q.How == api.Returned {
+		d := c.debt(q.Payment)
+		switch a.Outcome {
+		case api.Returned:
+			return d != nil && d.returned != nil && d.back < o.returned.Seq
+		case api.NotDue:
+			return d == nil || d.from >= c.at.log.known(q.Seq)
+		}
+		return false
+	}
 	was := func(state api.Outcome) bool { return c.was(string(state), q.Seq, o.returned.Seq) }
 	pays := q.How == api.Sold
 	if a.RefundDue != (pays && slices.Contains(c.owed, q.Payment)) {

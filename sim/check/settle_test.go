@@ -89,6 +89,9 @@ func TestToleratedSettlements(t *testing.T) {
 			w.does(c, api.Refunded, "", Answer{Outcome: api.Refunded}, func(d *ledger.Draft) { d.Refund(c, "ann", "why", false) })
 			w.does(c, api.Sold, "p", Answer{Outcome: api.Refunded}, nil)
 			w.reserve(a, "l", 2)
+			w.does(c, api.Returned, "q", Answer{Outcome: api.NotDue}, nil)
+			w.does(c, api.Returned, "p", Answer{Outcome: api.Returned}, func(d *ledger.Draft) { d.Return(c, "p", "ann", "why") })
+			w.does(c, api.Returned, "p", Answer{Outcome: api.Returned}, nil)
 		},
 		"expired, and resold": func(w *world) {
 			c := w.reserve(w.user(0), "k", 1)
@@ -162,6 +165,36 @@ var settlementFaults = map[string]planted{
 		w.confirm(c, "p")
 		w.does(c, api.Refunded, "", Answer{Outcome: api.Refunded}, func(d *ledger.Draft) { d.Refund(c, "ann", "why", false) })
 		w.does(c, api.Sold, "q", Answer{Outcome: api.Refunded}, nil)
+	}, "settlements"},
+	"a refund that names another payment": {paid, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.confirm(c, "p")
+		w.plantSettle(c, pb.Settle_REFUND, nil)
+	}, "units"},
+	"a payment paid back that nobody owes": {paid, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.confirm(c, "p")
+		w.plantSettle(c, pb.Settle_RETURNED, func(op *pb.Settle) { op.Payment = "p" })
+	}, "units"},
+	"a payment paid back twice": {paid, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.does(c, api.Cancelled, "", Answer{Outcome: api.Cancelled}, func(d *ledger.Draft) { d.Cancel(c, "ann", "why") })
+		w.does(c, api.Sold, "p", Answer{Outcome: api.Cancelled, RefundDue: true}, func(d *ledger.Draft) { d.Late(c, "p") })
+		w.does(c, api.Returned, "p", Answer{Outcome: api.Returned}, func(d *ledger.Draft) { d.Return(c, "p", "ann", "why") })
+		w.plantSettle(c, pb.Settle_RETURNED, func(op *pb.Settle) { op.Payment = "p" })
+	}, "units"},
+	"a return that is not recorded": {paid, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.confirm(c, "p")
+		w.does(c, api.Refunded, "", Answer{Outcome: api.Refunded}, func(d *ledger.Draft) { d.Refund(c, "ann", "why", false) })
+		w.does(c, api.Returned, "p", Answer{Outcome: api.Returned}, nil)
+	}, "settlements"},
+	"a return refused of what is owed": {paid, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.confirm(c, "p")
+		w.does(c, api.Refunded, "", Answer{Outcome: api.Refunded}, func(d *ledger.Draft) { d.Refund(c, "ann", "why", false) })
+		w.reserve(w.user(0), "k", 1) // so that the owner has read the slot of the refund
+		w.does(c, api.Returned, "p", Answer{Outcome: api.NotDue}, nil)
 	}, "settlements"},
 	"a hold refunded": {paid, func(w *world) {
 		w.plantSettle(w.reserve(w.user(0), "k", 1), pb.Settle_REFUND, nil)

@@ -43,7 +43,7 @@ func (s *slot) reported() ShardReport {
 	m := &s.after
 	return ShardReport{
 		s.log.shard, s.n, m.epoch, m.generation, m.limit, m.available, m.held, m.sold, m.inFlight, m.entries,
-		m.OpenHolds, m.Confirmed, m.Expired, m.Cancelled, m.Refunded, m.Resold, m.RefundsDue,
+		m.OpenHolds, m.Confirmed, m.Expired, m.Cancelled, m.Refunded, m.Resold, m.RefundsDue, m.Returned,
 	}
 }
 

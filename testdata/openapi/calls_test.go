@@ -64,7 +64,7 @@ func (w *world) call(name string) *call {
 	switch name {
 	case "createClaim":
 		c.body = fmt.Sprintf(`{"user":%q}`, w.newUser())
-	case "confirmClaim":
+	case "confirmClaim", "returnPayment":
 		c.body = `{"payment":"p-1"}`
 	case "openStream":
 		user := w.newUser()
@@ -294,6 +294,15 @@ var special = map[string]func(*world, *call){
 	"refundClaim 409":  func(w *world, c *call) { c.claim = w.held() },
 	"refundClaim 422":  func(w *world, c *call) { c.body = `{"payment":"p-1"}` },
 	"refundClaim 429":  (*world).crowd,
+	"returnPayment 200": func(w *world, c *call) {
+		confirm := w.call("confirmClaim") // of a claim that is cancelled
+		confirm.claim = w.settled("cancelClaim")
+		w.want(confirm, http.StatusConflict, "refundDue")
+		c.claim, c.body = confirm.claim, confirm.body
+	},
+	"returnPayment 409": func(w *world, c *call) { c.claim = w.settled("confirmClaim") },
+	"returnPayment 422": func(w *world, c *call) { c.body = "{}" },
+	"returnPayment 429": (*world).crowd,
 
 	"openStream 429": (*world).allStreams,
 	"openStream 505": func(w *world, c *call) { c.http1 = true },

@@ -34,7 +34,8 @@ type claimHistory struct {
 	grace    int64
 	extended bool
 	paid     string
-	owed     []string
+	owed     []string // payments that bought nothing, or whose purchase was refunded
+	returned []string // those of owed that were paid back
 }
 
 // enroll adds a claim or an entry to the records, and returns its index.
@@ -147,20 +148,36 @@ func (b *Book) settle(c *pb.Commit, op *pb.Settle) {
 		}
 		b.resell(n, &history, op)
 	case pb.Settle_REFUND_DUE:
-		if b.owes(n, op.GetPayment()) || was == "sold" && !paidOtherwise(history, op) {
+		bought := (was == "sold" || was == "refunded") && !paidOtherwise(history, op)
+		refunded := was == "refunded" && bought // its refund has recorded the payment
+		if was == "sold" && bought || !refunded && b.owes(n, op.GetPayment()) {
 			return
 		}
-		if was == "held" || was == "refunded" && !paidOtherwise(history, op) {
+		if was == "held" || refunded {
 			b.fault("a payment is owed back for a claim that is %s", was)
 		}
-		history.owed = append(history.owed, op.GetPayment())
-		b.owed[bookPayment{n, op.GetPayment()}] = struct{}{}
-		b.outcomes.RefundsDue++
+		b.owe(n, &history, op.GetPayment())
+	case pb.Settle_RETURNED:
+		if slices.Contains(history.returned, op.GetPayment()) {
+			return // repeated: counts once
+		}
+		if !b.owes(n, op.GetPayment()) {
+			b.fault("payment %q is paid back, which is not owed for a claim that is %s", op.GetPayment(), was)
+		}
+		history.returned = append(history.returned, op.GetPayment())
+		b.outcomes.Returned++
 	}
 	b.claimHistories[n] = history
 }
 
-// owes reports whether a payment is owed back for a claim.
+// owe records a payment that is owed back for a claim.
+func (b *Book) owe(n uint32, history *claimHistory, payment string) {
+	history.owed = append(history.owed, payment)
+	b.owed[bookPayment{n, payment}] = struct{}{}
+	b.outcomes.RefundsDue++
+}
+
+// owes reports whether a payment is owed back for a claim, or was.
 func (r *claimRecords) owes(n uint32, payment string) bool {
 	_, ok := r.owed[bookPayment{n, payment}]
 	return ok
@@ -220,6 +237,12 @@ func (b *Book) refund(n uint32, history *claimHistory, op *pb.Settle) {
 	if history.state != "sold" {
 		b.fault("a claim that is %s is refunded", history.state)
 	}
+	if op.GetPayment() != history.paid {
+		b.fault("a refund of payment %q of a claim that payment %q has bought", op.GetPayment(), history.paid)
+	}
+	if history.paid != "" {
+		b.owe(n, history, history.paid)
+	}
 	to := &b.free
 	if op.GetRetire() {
 		to = &b.removed
@@ -256,9 +279,16 @@ func (b *Book) forget(n uint32) {
 func (b *Book) compareClaims(r *Report) {
 	for n, history := range b.claimHistories {
 		c := b.reducer.Claim(int(n))
-		if c.State.String() != history.state || c.HeldUntilUs != history.until || c.Payment != history.paid || !slices.Equal(c.RefundsDue, history.owed) {
-			r.Problem("claim %s folds to %v until %d, paid by %q, owing %q; its commits have %s until %d, by %q, owing %q", c.ID(b.shard),
-				c.State, c.HeldUntilUs, c.Payment, c.RefundsDue, history.state, history.until, history.paid, history.owed)
+		if c.State.String() != history.state || c.HeldUntilUs != history.until || c.Payment != history.paid ||
+			!slices.Equal(c.RefundsDue, history.owed) || !sameReturned(c.Returned, history.returned) {
+			r.Problem("claim %s folds to %v until %d, paid by %q, owing %q, of which %v was paid back; its commits have %s until %d, by %q, owing %q, %q paid back",
+				c.ID(b.shard), c.State, c.HeldUntilUs, c.Payment, c.RefundsDue, c.Returned, history.state, history.until, history.paid, history.owed, history.returned)
 		}
 	}
+}
+
+// sameReturned reports whether the payments of the reducer, which has them in the order of the debts, are those
+// of the book.
+func sameReturned(folded []ledger.Returned, returned []string) bool {
+	return len(folded) == len(returned) && !slices.ContainsFunc(folded, func(r ledger.Returned) bool { return !slices.Contains(returned, r.Payment) })
 }

@@ -19,7 +19,7 @@ var allowed = strings.Fields(`
 	Tail NewTail Hash Head ParseHead
 	Sale NewSale Added RedPacket DeclaredRedPacket
 	Range Units UnitsOf
-	Claim Outcomes AttributesLen FormatTime
+	Claim Outcomes Returned AttributesLen FormatTime
 	DrawResult NewDrawResult ReadDrawHeads DrawShard`)
 
 // TestIndependence finds what of package ledger the audit uses.

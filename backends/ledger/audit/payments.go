@@ -31,7 +31,7 @@ func (a *Report) payments(books []*Book) {
 				all = append(all, payment{history.paid, n, uint16(b.shard), false})
 			}
 			for _, reference := range history.owed {
-				if reference != "" {
+				if reference != "" && !slices.Contains(history.returned, reference) {
 					all = append(all, payment{reference, n, uint16(b.shard), true})
 				}
 			}

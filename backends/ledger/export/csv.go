@@ -12,7 +12,7 @@ import (
 // csvColumns are the columns of WriteCSV.
 var csvColumns = []string{
 	"claim", "sale", "user", "state", "units", "quantity", "amount", "currency", "payment",
-	"at", "held_until", "settled_at", "retired", "who", "why", "refund_due",
+	"at", "held_until", "settled_at", "retired", "who", "why", "refund_due", "returned",
 }
 
 // WriteCSV writes the claims that match f as a table for bookkeeping, in the order of an export:
@@ -56,7 +56,7 @@ func (x *contents) csvRow(c Claim) []string {
 	}
 	return []string{
 		safe(c.Claim), safe(c.Sale), safe(c.User), c.State, strings.Join(units, " "), strconv.Itoa(len(units)), amount, currency, safe(c.Payment),
-		c.At, c.HeldUntil, c.SettledAt, retired, safe(c.Who), safe(c.Why), safe(strings.Join(c.RefundDue, "; ")),
+		c.At, c.HeldUntil, c.SettledAt, retired, safe(c.Who), safe(c.Why), safe(strings.Join(c.Owed(), "; ")), safe(strings.Join(c.PaidBack(), "; ")),
 	}
 }
 

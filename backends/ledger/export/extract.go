@@ -12,14 +12,17 @@ import (
 // KindExtract is the field kind of an extract's header.
 const KindExtract = "extract"
 
-// stateRefundDue is a state of a Filter beside those of claims: a payment for the claim is
-// owed back, whatever its state.
-const stateRefundDue = "refund_due"
+// States of a Filter beside those of claims: a payment for the claim is still to be paid back, or
+// was paid back, whatever the state of the claim.
+const (
+	stateRefundDue = "refund_due"
+	stateReturned  = "returned"
+)
 
 // States returns all states of a Filter.
 func States() []string {
 	return []string{
-		ledger.StateHeld.String(), ledger.StateSold.String(), ledger.StateExpired.String(), ledger.StateCancelled.String(), ledger.StateRefunded.String(), ledger.StateEntered.String(), stateRefundDue,
+		ledger.StateHeld.String(), ledger.StateSold.String(), ledger.StateExpired.String(), ledger.StateCancelled.String(), ledger.StateRefunded.String(), ledger.StateEntered.String(), stateRefundDue, stateReturned,
 	}
 }
 
@@ -39,7 +42,9 @@ func (f Filter) matches(c ledger.Claim) bool {
 		f.Unit != 0 && !slices.Contains(c.Units, f.Unit):
 		return false
 	case f.State == stateRefundDue:
-		return len(c.RefundsDue) > 0
+		return len(c.RefundsDue) > len(c.Returned)
+	case f.State == stateReturned:
+		return len(c.Returned) > 0
 	}
 	return f.State == "" || c.State.String() == f.State
 }

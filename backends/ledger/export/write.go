@@ -28,6 +28,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"salectl/backends/ledger"
@@ -113,15 +114,41 @@ type Claim struct {
 }
 
 // Settlement is the part of a claim that was held or refunded: its deadline, the last change of
-// its state, and the payments that bought it and that bought nothing.
+// its state, and the payments that bought it, are owed back and were paid back.
 type Settlement struct {
-	HeldUntil string   `json:"heldUntil,omitempty"` // RFC 3339, UTC, as below
-	SettledAt string   `json:"settledAt,omitempty"`
-	Who       string   `json:"who,omitempty"`
-	Why       string   `json:"why,omitempty"`
-	Payment   string   `json:"payment,omitempty"`
-	Retired   bool     `json:"retired,omitempty"` // its units left the sale
-	RefundDue []string `json:"refundDue,omitempty"`
+	HeldUntil string `json:"heldUntil,omitempty"` // RFC 3339, UTC, as below
+	SettledAt string `json:"settledAt,omitempty"`
+	Who       string `json:"who,omitempty"`
+	Why       string `json:"why,omitempty"`
+	Payment   string `json:"payment,omitempty"`
+	Retired   bool   `json:"retired,omitempty"` // its units left the sale
+
+	RefundDue []string   `json:"refundDue,omitempty"` // payments that bought nothing, or whose purchase was refunded
+	Returned  []Returned `json:"returned,omitempty"`  // those of RefundDue that were paid back
+}
+
+// Returned is the record that a payment was paid back.
+type Returned struct {
+	Payment string `json:"payment"`
+	At      string `json:"at"` // RFC 3339, UTC
+	Who     string `json:"who,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// PaidBack describes each return of a payment.
+func (s *Settlement) PaidBack() (texts []string) {
+	for _, r := range s.Returned {
+		text := r.Payment + " (" + strings.Join(slices.DeleteFunc([]string{r.At, r.Who, r.Why}, func(part string) bool { return part == "" }), ", ") + ")"
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// Owed returns the payments that are still to be paid back.
+func (s *Settlement) Owed() []string {
+	return slices.DeleteFunc(slices.Clone(s.RefundDue), func(payment string) bool {
+		return slices.ContainsFunc(s.Returned, func(r Returned) bool { return r.Payment == payment })
+	})
 }
 
 // Commit is the line of a commit: the bytes of a slot.
@@ -277,6 +304,9 @@ func (x *contents) claimLine(shard int, c ledger.Claim) Claim {
 			HeldUntil: ledger.FormatTime(c.HeldUntilUs), SettledAt: ledger.FormatTime(c.SettledUs),
 			Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
 		},
+	}
+	for _, r := range c.Returned {
+		line.Returned = append(line.Returned, Returned{r.Payment, ledger.FormatTime(r.TimeUs), r.Who, r.Reason})
 	}
 	if c.Ruling.Rules != "" {
 		line.Rules, line.Attributes = fmt.Sprintf("%x", c.Ruling.Rules), fmt.Sprintf("%x", c.Ruling.Attributes)

@@ -87,7 +87,8 @@ function banners() {
     for (const p of s.sale.problems || []) {
       if (!why?.includes(p.message)) all.push([p.level === "error" ? "bad" : "warn", problem(p)]);
     }
-    if (s.sale.holds?.refundsDue) all.push(["warn", `${count(s.sale.holds.refundsDue, "payment")} bought nothing: refunds are due.`]);
+    const owed = s.sale.holds ? s.sale.holds.refundsDue - s.sale.holds.returned : 0;
+    if (owed) all.push(["warn", `${count(owed, "payment")} must be paid back.`]);
     if (s.sale.paymentCheck?.failingSince) all.push(["warn", `The payment service has given no usable answer since ${stamp(moment(s.sale.paymentCheck.failingSince))}: ${s.sale.paymentCheck.error}.`]);
   }
   if (changed(byId("banners"), all)) byId("banners").replaceChildren(...all.map(([kind, words]) => element("p", { className: `banner ${kind}` }, words)));
@@ -330,7 +331,8 @@ function holds(sale) {
     ["Cancelled", number(h.cancelled)],
     ["Refunded", number(h.refunded)],
     ["Sold to late payments", number(h.resold)],
-    ["Refunds due", number(h.refundsDue), h.refundsDue ? "bad" : ""],
+    ["Payments to pay back", number(h.refundsDue - h.returned), h.refundsDue > h.returned ? "bad" : ""],
+    ["Payments paid back", number(h.returned)],
     ["Checked with the payment service", sale.paymentCheck ? count(sale.paymentCheck.watched, "claim") : ""],
   ]);
 }
