@@ -66,7 +66,7 @@ func loopbackUp() error {
 	return nil
 }
 
-// The commands of the README and of all pages work as they stand, in the order in
+// The commands of the README, of all pages and of the shop's README work as they stand, in the order in
 // which a reader comes to them, pasted into one shell in a fresh clone; and so do they
 // once more from the start. What stands below them as their output is what they print.
 //
@@ -76,7 +76,7 @@ func TestBlocks(t *testing.T) {
 	t.Parallel() // it mostly waits for servers
 	services.Require(t, services.Installed())
 	var blocks []block
-	for _, p := range pages(t) {
+	for _, p := range append(pages(t), readPage(t, "examples/shop/README.md")) {
 		blocks = append(blocks, shellBlocks(t, p)...)
 	}
 	clone, cache := cloneTree(t), cacheFolder(t)

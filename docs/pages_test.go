@@ -104,7 +104,7 @@ func TestReadmeIsOnePage(t *testing.T) {
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	for _, p := range append(pages(t), readPage(t, "CONTRIBUTING.md"), readPage(t, "CHANGELOG.md")) {
+	for _, p := range append(pages(t), readPage(t, "CONTRIBUTING.md"), readPage(t, "CHANGELOG.md"), readPage(t, "examples/shop/README.md")) {
 		for _, link := range links(p) {
 			path, section, _ := strings.Cut(link, "#")
 			target := filepath.Join(filepath.Dir(p.path), path)
