@@ -85,12 +85,10 @@ func (s *saleStatus) addReport(report api.Sale) {
 		}
 	}
 	for i, shard := range report.Shards {
-		known := s.shard(shard.Shard)
-		if known == nil && s.unread() { // its lease is unknown, or it has none
+		if s.unread() && s.shard(shard.Shard) == nil { // its lease is unknown, or it has none
 			s.Shards = append(s.Shards, current.ShardStatus{Shard: shard.Shard, Error: current.NotRead})
-			known = &s.Shards[len(s.Shards)-1]
 		}
-		if known != nil {
+		if known := s.shard(shard.Shard); known != nil {
 			known.Server = &report.Shards[i]
 		}
 	}
