@@ -19,7 +19,7 @@ func (p *program) processesText(s *saleStatus, c terminal.Palette) {
 	for _, m := range s.Processes {
 		owns, state, notes := "?", m.State, []string(nil)
 		if m.Shards != nil {
-			owns = fmt.Sprint(*m.Shards)
+			owns = grouped(*m.Shards)
 		}
 		if m.Self {
 			notes = append(notes, "reports this")
@@ -32,7 +32,7 @@ func (p *program) processesText(s *saleStatus, c terminal.Palette) {
 		if version == "" {
 			version = "-"
 		}
-		table.Row(m.Address, version, state, owns, m.Assigned, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
+		table.Row(m.Address, version, state, owns, grouped(m.Assigned), rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
 	}
 	table.Write(p.out, "  ", c.Dim)
 	for _, m := range s.Moves {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"salectl/api"
 	"salectl/backends/ledger"
@@ -82,6 +83,36 @@ shard 0 moves from no reachable owner to a:1: the new owner waits for the lease
 `, " stalls since 2026-11-11T11:59:00Z\n", "\nb:1 - - down since 2026-11-11T11:58:03Z: connection refused\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwhich lacks\n%s", got, want)
+		}
+	}
+}
+
+// In an outage all shards that a process reports are shown, by number, also if the run and its leases are unknown.
+func TestStatusOfAnUnknownRun(t *testing.T) {
+	view := &saleStatus{Status: &current.Status{
+		Brief:       current.Brief{SaleSummary: api.SaleSummary{Sale: "tickets", Phase: ledger.PhaseUnknown}},
+		LedgerError: "no answer", Shards: []current.ShardStatus{{Shard: 1, Owner: "a:1", LeaseLeftSeconds: 2, Error: current.NotRead}},
+	}}
+	view.addReport(api.Sale{Known: api.Known{Shards: []api.Shard{
+		{Shard: 0, State: api.ShardMoving}, {Shard: 1, State: api.ShardSelling, Owner: "a:1"}, {Shard: 2, State: api.ShardStalled, Owner: "b:1"},
+	}}})
+	for i, owner := range []string{"", "a:1", "b:1"} {
+		if s := view.Shards[i]; len(view.Shards) != 3 || s.Shard != i || s.Error != current.NotRead || s.Server.Owner != owner || s.LeaseLeftSeconds > 0 != (i == 1) {
+			t.Fatalf("the shards are %+v", view.Shards)
+		}
+	}
+}
+
+// A closed sale neither opens nor closes.
+func TestHoursOfAClosedSale(t *testing.T) {
+	s := troubled("")
+	for phase, want := range map[string]string{
+		ledger.PhaseOpen: "  opened at 2020-11-11T12:00:00Z, closes at 2126-11-11T12:00:00Z\n", ledger.PhaseClosed: "  opened at 2020-11-11T12:00:00Z\n",
+	} {
+		s.Phase, s.ClosesAt = phase, time.Date(2126, 11, 11, 12, 0, 0, 0, time.UTC)
+		c := newCapture()
+		if c.statusText(&saleStatus{Status: s}, false); !strings.Contains(c.out.String(), want) {
+			t.Errorf("%s: it says\n%s\nwhich lacks\n%s", phase, c.out.String(), want)
 		}
 	}
 }

@@ -85,10 +85,14 @@ func (s *saleStatus) addReport(report api.Sale) {
 		}
 	}
 	for i, shard := range report.Shards {
+		if s.unread() && s.shard(shard.Shard) == nil { // its lease is unknown, or it has none
+			s.Shards = append(s.Shards, current.ShardStatus{Shard: shard.Shard, Error: current.NotRead})
+		}
 		if known := s.shard(shard.Shard); known != nil {
 			known.Server = &report.Shards[i]
 		}
 	}
+	slices.SortFunc(s.Shards, func(a, b current.ShardStatus) int { return a.Shard - b.Shard })
 }
 
 // node returns the lock node with a name or, as only the admin address reports names, the one
@@ -330,11 +334,6 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 func (s *saleStatus) addOutageReport(report api.Sale) {
 	s.SaleSummary = report.SaleSummary
 	s.Phase = ledger.PhaseUnknown // to others than the process, which ServerStatus has
-	for _, shard := range report.Shards {
-		if shard.State == api.ShardStalled && s.shard(shard.Shard) == nil {
-			s.Shards = append(s.Shards, current.ShardStatus{Shard: shard.Shard, Error: current.NotRead})
-		}
-	}
 	s.addReport(report)
 }
 

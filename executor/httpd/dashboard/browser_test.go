@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +25,7 @@ func TestPagesInABrowser(t *testing.T) {
 	w := browser.Open(t)
 	for name, test := range map[string]func(*testing.T, *browser.Window){
 		"scenes": scenesIn, "turns": turnsIn, "full": fullIn, "keys": keysIn, "hidden": hiddenIn, "sales": salesIn,
-		"reach": reachIn,
+		"reach": reachIn, "names": namesIn, "colours": coloursIn,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w); browser.Go(t, w, "about:blank"); w.Calm() })
 	}
@@ -134,6 +135,95 @@ func reachIn(t *testing.T, w *browser.Window) {
 	browser.Until(t, w, `document.querySelector("#stock-text").textContent.includes("in the last 15 min")`)
 }
 
+// overflowing are the cells of tables that exceed the frame of their table, and the tables that have to scroll.
+const overflowing = `[...document.querySelectorAll("table")].filter(e => e.checkVisibility()).flatMap(table => {
+	const frame = table.closest(".scroll") ?? table.parentElement, edge = frame.getBoundingClientRect().right + 1;
+	return [...table.querySelectorAll("th, td"), ...(frame.scrollWidth > frame.clientWidth ? [table] : [])].
+		filter(e => e === table || e.getBoundingClientRect().right > edge || e.scrollWidth > e.clientWidth);
+}).map(e => e.outerHTML.slice(0, 120)).join("\n")`
+
+// namesIn has long names of hosts and versions fit into the tables of a screen of 1280 pixels.
+func namesIn(t *testing.T, w *browser.Window) {
+	a := newActed(t)
+	browser.Width(t, w, 1280)
+	a.show(func(l *State) {
+		owns := 341
+		for i, rate := range []float64{123456, 67.1, 0} {
+			forwarded := rate / 2
+			address := fmt.Sprintf("salectl-%d.salectl.shop.svc.cluster.local:8081", i)
+			l.Sale.Processes = append(l.Sale.Processes, api.Process{
+				Address: address, Version: "v0.0.0-20261129162001-abcdefabcdef+dirty", State: "unable", Self: i == 0, Up: true,
+				Shards: &owns, Assigned: 1024, Requests: &rate, Forwarded: &forwarded,
+			})
+			l.Sale.Shards[i].Owner, l.Sale.Nodes[i].Name = address, fmt.Sprintf("redis-%d.redis.shop.svc.cluster.local:6379", i)
+			l.Sale.Nodes[i].Up, l.Sale.Nodes[i].Error = false, "dial tcp "+l.Sale.Nodes[i].Name+": connect: connection refused"
+			l.Sale.Moves = append(l.Sale.Moves, api.Move{Shard: i, From: address, To: address, Stage: api.MoveFollows})
+		}
+	})
+	browser.Go(t, w, a.url+"/dashboard/sales/movie")
+	browser.Until(t, w, live)
+	browser.Run(t, w, `document.querySelector("#shards-details").open = true`)
+	browser.Until(t, w, `document.querySelector("#processes").rows.length === 4 && document.querySelector("#shards-table").rows.length === 4`)
+	browser.Shoot(t, w, "names")
+	if cells := browser.Run(t, w, overflowing); cells != "" {
+		t.Errorf("1280 pixels are too narrow for\n%s", cells)
+	}
+	const rows = `[...document.querySelector("#processes").tBodies[0].rows].map(row => [...row.cells].slice(2, 5).map(e => e.textContent).join(" | ")).join("\n")`
+	const want = "341 of 1,024 assigned | 123,456 | 50%\n341 of 1,024 assigned | 67 | 50%\n341 of 1,024 assigned | 0.0 | -" // as 'salectl status' formats them
+	if got := browser.Run(t, w, rows); got != want {
+		t.Errorf("the table has\n%s\nwant\n%s", got, want)
+	}
+}
+
+// coloursIn draws a state of units in one colour wherever it is, and another one in another.
+func coloursIn(t *testing.T, w *browser.Window) {
+	a := newActed(t)
+	change := func(answers uint64) func(*State) {
+		return func(l *State) {
+			l.Sale.Available, l.Sale.Sold, l.Sale.Held, l.Sale.InFlight, l.Sale.Holds = 100, 100, 50, 50, &api.Holds{Open: 50}
+			l.Sale.Shards[0].State, l.Sale.Shards[1].State = api.ShardSoldOut, api.ShardNone
+			l.Answers = map[api.Outcome]uint64{}
+			for _, o := range []api.Outcome{api.Sold, api.Held, api.Entered, api.Replayed, api.NoneNow, api.LimitReached, api.Paused, api.NoQuorum} {
+				l.Answers[o] = answers
+			}
+		}
+	}
+	a.show(change(1))
+	browser.Go(t, w, a.url+"/dashboard/sales/movie")
+	browser.Until(t, w, live)
+	a.show(change(100))
+	browser.Until(t, w, `document.querySelectorAll("#answers path").length === 8 && document.querySelectorAll("#stock path").length === 4`)
+	const colours = `(() => {
+		const of = (selector, property, pseudo) => {
+			const e = document.querySelector(selector);
+			return e ? getComputedStyle(e, pseudo)[property] : "no " + selector;
+		};
+		const all = {};
+		const has = (state, ...colours) => (all[state] = [...new Set(colours)].join(" and "));
+		for (const state of ["sold", "held", "inFlight", "available"]) has(state,
+			of(".tile." + state + " dt", "backgroundColor", "::before"), of("#bar ." + state, "fill"), of("#stock ." + state, "fill"),
+			...(["sold", "held"].includes(state) ? [of("#outcomes .swatch." + state, "backgroundColor"), of("#answers ." + state, "fill")] : []),
+			...({ sold: ["sold-out"], held: ["none"] }[state] ?? []).flatMap((s) => [of("#shards-legend ." + s, "borderTopColor"), of(".cells > ." + s, "borderTopColor")]));
+		for (const group of ["entries", "again", "gone", "refused", "hours", "amiss"]) has(group, of("#outcomes .swatch." + group, "backgroundColor"), of("#answers ." + group, "fill"));
+		return JSON.stringify(all);
+	})()`
+	for _, scheme := range []string{"light", "dark"} {
+		browser.Prefer(t, w, "prefers-color-scheme", scheme)
+		var all map[string]string
+		if err := json.Unmarshal([]byte(browser.Run(t, w, colours)), &all); err != nil {
+			t.Fatal(err)
+		}
+		states := map[string]string{}
+		for state, colour := range all {
+			if other := states[colour]; other != "" || !strings.HasPrefix(colour, "rgb(") || strings.Contains(colour, " and ") {
+				t.Errorf("%s: the colour of %s is %s, which is that of %q", scheme, state, colour, other)
+			}
+			states[colour] = state
+		}
+		browser.Shoot(t, w, "colours-"+scheme)
+	}
+}
+
 const said = `document.querySelector("#announcement").textContent`
 
 // turnsIn follows a sale through its turns: what the page shows, and what it tells a
@@ -164,7 +254,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	shows("processes", "a:1 (this one) serving 3 ?")
 	shows("processes", "b:1 serving 2 of 4 assigned ?")
 	shows("outcomes", "limit_reached Refused")
-	browser.Until(t, w, `document.querySelector("#answers path.accepted") !== null && document.querySelector("#answers path.refused") !== null`)
+	browser.Until(t, w, `document.querySelector("#answers path.sold") !== null && document.querySelector("#answers path.refused") !== null`)
 	if got := browser.Run(t, w, said); got != "movie: Open." {
 		t.Errorf("a screen reader is told of each claim: %s", got)
 	}

@@ -3,7 +3,7 @@
 import { areas, bar, lines } from "./charts.js";
 import { follow } from "./follow.js";
 import { shards } from "./shards.js";
-import { clock, count, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
+import { clock, count, decimal, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
 
 const remembered = 30 * 60 * 1000;
 const byId = (id) => document.getElementById(id);
@@ -172,8 +172,8 @@ function units() {
   bar(byId("bar"), entering ? [] : [
     { name: "sold", value: p.sold }, { name: "held", value: p.held }, { name: "inFlight", value: p.inFlight }, { name: "available", value: p.available },
   ]);
-  if (entering) text("units-text", `${rate(p.entries / Math.max(stock, 1))} entries for each unit.`);
-  else text("units-text", stock ? `${percent(p.sold, stock)} of ${count(stock, "unit")} sold${p.held ? `, ${percent(p.held, stock)} held` : ""}, ${percent(p.available, stock)} for sale.` : "The sale has no units.");
+  if (entering) text("units-text", `${decimal(p.entries / Math.max(stock, 1))} entries for each unit.`);
+  else text("units-text", stock ? `${percent(p.sold, stock)} of ${count(stock, "unit")} sold${p.held ? `, ${percent(p.held, stock)} held` : ""}${p.inFlight ? `, ${percent(p.inFlight, stock)} in transfer` : ""}, ${percent(p.available, stock)} for sale.` : "The sale has no units.");
   text("pace", snapshot.away || sale.phase !== "open" ? "" : pace(p));
   document.title = `${phase(snapshot)[0]} · ${entering ? count(p.entries, "entry", "entries") : `${number(p.available)} for sale`} · ${sale.sale}`;
 }
@@ -182,7 +182,7 @@ function percent(part, of) {
   const share = (100 * part) / of;
   if (part && share < 0.1) return "less than 0.1%";
   if (part < of && share > 99.9) return "more than 99.9%";
-  return `${rate(share)}%`;
+  return `${decimal(share)}%`;
 }
 
 // pace describes how fast units were taken in the last ten seconds.
@@ -222,7 +222,7 @@ function charts() {
   text("answers-text", (all === undefined ? "" : `${rate(all)} answers in the last second.`) + whole);
 }
 
-const short = (n) => (n >= 1e6 ? `${rate(n / 1e6)}M` : n >= 10000 ? `${rate(n / 1e3)}k` : rate(n));
+const short = (n) => (n >= 1e6 ? `${decimal(n / 1e6)}M` : n >= 10000 ? `${decimal(n / 1e3)}k` : decimal(n));
 
 function stockText(from) {
   const p = standing();
@@ -278,7 +278,7 @@ function processes(sale) {
     p.up || p.here ? [states[p.state] || p.state, p.state === "unable" ? "bad" : ""] : ["not reached", "bad"],
     [p.shards === undefined ? "?" : p.shards === p.assigned ? number(p.shards) : `${number(p.shards)} of ${number(p.assigned)} assigned`, "number"],
     [hasRate(p) ? rate(p.requests) : "?", "number"],
-    [!hasRate(p) ? "?" : p.requests ? percent(p.forwarded || 0, p.requests) : "0%", "number"],
+    [!hasRate(p) || p.forwarded === undefined ? "?" : p.requests ? `${number(Math.min((100 * p.forwarded) / p.requests, 100))}%` : "-", "number"],
     [p.version || "?", ""],
   ]));
   byId("processes").hidden = !all.length;
@@ -313,7 +313,7 @@ function self() {
     ...problems.map((p) => ["Problem", problem(p), "bad"]),
     ["Ledger", problems.some((p) => ["ledger_unread", "shards_stalled"].includes(p.kind)) ? "" : s.sale.shards?.length && s.sale.shards.every((x) => x.state !== "unknown") ? "answers for all shards" : "unknown for some shards"],
     ["Run", s.sale.uid],
-    ["Generation", s.sale.generation ? number(s.sale.generation) : ""],
+    ["Generation", s.sale.generation || ""],
     ["Limit per user", s.sale.perUserLimit ? count(s.sale.perUserLimit, "unit") : ""],
   ]);
 }

@@ -11,13 +11,16 @@ export function shards({ box, detail, details, body, legend }) {
   const idle = { planned: "ready to sell", scheduled: "ready to sell", paused: "ready to sell", ended: "not selling", closed: "not selling" };
   const named = (state) => (state === "selling" && idle[phase]) || states[state];
 
+  // known reports whether the numbers of a shard are known: its owner reports them.
+  const known = (s) => s.owner && s.state !== "unknown";
+
   // whole adds the numbers that are zero, which a shard leaves out.
   const whole = (s) => ({ available: 0, held: 0, sold: 0, entries: 0, waiting: 0, ...s });
 
   const describe = (i) => {
     const s = now[i];
     const parts = [`Shard ${i}: ${named(s.state)}`];
-    if (s.state !== "unknown") parts.push(draw
+    if (known(s)) parts.push(draw
       ? `${count(s.entries, "entry", "entries")}, ${number(s.sold)} sold`
       : `${number(s.available)} for sale, ${number(s.held)} held, ${number(s.sold)} sold`);
     parts.push(s.owner ? `owned by ${s.owner}` : "no known owner");
@@ -92,12 +95,13 @@ export function shards({ box, detail, details, body, legend }) {
     if (!details.open) return;
     body.replaceChildren(...now.map((s, i) => {
       const row = document.createElement("tr");
-      const values = [i, named(s.state), s.owner || "?", s.available, s.held, s.sold, s.load ?? "?", s.waiting];
+      const units = (n) => (known(s) ? number(n) : "?");
+      const values = [i, named(s.state), s.owner || "?", units(s.available), units(s.held), units(s.sold), s.load === undefined ? "?" : rate(s.load), known(s) ? number(s.waiting) : "?"];
       values.forEach((v, column) => {
         const cell = document.createElement(column ? "td" : "th");
         if (!column) cell.scope = "row";
-        if (typeof v === "number") cell.className = "number";
-        cell.textContent = typeof v === "number" ? (column ? rate(v) : v) : v;
+        if (column < 1 || column > 2) cell.className = "number";
+        cell.textContent = v;
         row.append(cell);
       });
       return row;
@@ -119,7 +123,7 @@ export function shards({ box, detail, details, body, legend }) {
       const s = now[i], all = s.available + s.held + s.sold;
       const share = s.state === "sold-out" ? 1 : all ? s.sold / all : 0;
       cell.className = s.state + (s.busy ? " busy" : "");
-      cell.style.setProperty("--sold", `${Math.round(share * 100)}%`);
+      cell.style.setProperty("--share", `${Math.round(share * 100)}%`);
       cell.setAttribute("aria-label", describe(i));
     });
     const counts = Object.keys(states).map((state) => [state, named(state), now.filter((s) => s.state === state).length]);

@@ -4,7 +4,10 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
 export const number = (n) => whole.format(n);
-export const rate = (n) => (n >= 100 ? whole : tenth).format(n);
+export const decimal = (n) => tenth.format(n);
+
+// rate formats a rate per second as 'salectl status' does.
+export const rate = (n) => (n < 10 ? n.toFixed(1) : number(n));
 
 // count is such as "1 unit" and "20 units".
 export const count = (n, one, many = one + "s") => `${number(n)} ${n === 1 ? one : many}`;
@@ -58,8 +61,9 @@ export function phase(snapshot) {
   return [sale.phase === "open" ? "Sold out" : `${text}, sold out`, kind === "bad" ? kind : "over"];
 }
 
-// hours describes the next opening or close at a time.
+// hours describes the next opening or close at a time. A closed sale has none.
 export function hours(sale, now) {
+  if (["closed", "sealed", "destroyed"].includes(sale.phase)) return "";
   const opens = moment(sale.opensAt), closes = moment(sale.closesAt);
   if (opens && now < opens) return `Opens in ${span(opens - now)}, at ${both(opens)}`;
   if (closes && now < closes) return `Closes in ${span(closes - now)}, at ${both(closes)}`;
@@ -76,9 +80,12 @@ export function problem(p) {
 
 const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
 
-// Groups of outcomes, with a colour each. The last has all that the others do not name.
+// Groups of outcomes, with a colour each, which is that of units with this state. The last has all
+// that the others do not name.
 export const groups = [
-  { name: "accepted", label: "Accepted", of: ["sold", "held", "entered"] },
+  { name: "sold", label: "Accepted", of: ["sold"] },
+  { name: "held", label: "Accepted", of: ["held"] },
+  { name: "entries", label: "Accepted", of: ["entered"] },
   { name: "again", label: "Repeated", of: ["replayed"] },
   { name: "gone", label: "No unit free", of: ["sold_out", "none_now", "units_taken", "not_adjacent"] },
   { name: "refused", label: "Refused", of: ["limit_reached", "not_eligible", "key_reused", "bad_request", "expired", "cancelled", "refunded", "not_drawn", "no_such_sale"] },
@@ -94,7 +101,7 @@ export const states = {
   drawing: "takes entries",
   moving: "moving",
   stalled: "stalled: the store does not answer",
-  "no-lease": "not selling: the lease has expired",
+  "no-lease": "not selling: its owner must not write now",
   unknown: "unknown",
 };
 
