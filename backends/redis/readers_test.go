@@ -115,6 +115,15 @@ func TestRightsOfThePage(t *testing.T) {
 	if err := everyReading(t, reader, list); err != nil {
 		t.Errorf("after all that: %v", err)
 	}
+	// +exists and what follows it are for lists: without them a reader reads leases and markers.
+	do(t, server, "SCRIPT", "FLUSH")
+	locks := user("locks", page[2][:slices.Index(page[2], "+exists")]...)
+	_, err1 := locks.Info(ctx)
+	_, err2 := locks.ReadMarker(ctx, marker)
+	held, err3 := locks.List(ctx, "salectl:")
+	if err := errors.Join(err1, err2, err3); err != nil || len(held) != 1 {
+		t.Errorf("without the rights for lists: %v, %v", held, err)
+	}
 	for i, missing := range page[2] {
 		do(t, server, "SCRIPT", "FLUSH")
 		n := user("without"+strconv.Itoa(i), slices.Delete(slices.Clone(page[2]), i, i+1)...)

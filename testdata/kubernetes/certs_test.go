@@ -30,13 +30,18 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue makes a certificate of names, for servers and clients, and its key, in PEM.
-func (a *authority) issue(t *testing.T, names ...string) (cert, key string) {
+// issue returns the certificate that is declared, and its key, in PEM.
+func (a *authority) issue(t *testing.T, declared certificate) (cert, key string) {
 	t.Helper()
-	cert, key, _ = a.sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: names, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
+	of := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: declared.Spec.CommonName},
+		DNSNames: declared.Spec.DNSNames, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
+	}
+	usages := map[string]x509.ExtKeyUsage{"server auth": x509.ExtKeyUsageServerAuth, "client auth": x509.ExtKeyUsageClientAuth}
+	for _, name := range declared.Spec.Usages {
+		of.ExtKeyUsage = append(of.ExtKeyUsage, usages[name])
+	}
+	cert, key, _ = a.sign(t, of)
 	return cert, key
 }
 

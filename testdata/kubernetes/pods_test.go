@@ -27,6 +27,7 @@ type cluster struct {
 	manifest *manifests
 	secrets  map[string]map[string]string // data of Secrets
 	shared   string                       // a folder that all may write to, at /ledger: what Redis and HBase are else
+	exports  string                       // the volume of the exports
 	names    map[string]string            // the addresses of Pods that have a name in DNS
 	pods     int
 }
@@ -90,13 +91,16 @@ func (o *output) String() string {
 // enter is how a Pod's process begins: its volumes are mounted, then the rest of its tree can be
 // read only, and it takes its user and groups, which have no capabilities.
 const enter = `
-root=$1 user=$2 groups=$3; shift 3
+root=$1 dir=$2 user=$3 groups=$4; shift 4
 mount --bind "$root" "$root"
 while [ "$1" != -- ]; do
 	mount --bind "$1" "$root$2"; mount -o "remount,bind,$3" "$root$2"; shift 3
 done; shift
 mount -t proc proc "$root/proc"
 mount -o remount,bind,ro "$root"
+if [ -n "$dir" ]; then # chroot begins at the root, and unshare gives the user no group but its own
+	exec setpriv --no-new-privs unshare --setgid "${user#*:}" --setuid "${user%:*}" --root "$root" --wd "$dir" "$@"
+fi
 exec setpriv --no-new-privs chroot --userspec="$user" --groups="$groups" "$root" "$@"
 `
 
@@ -115,7 +119,7 @@ func (c *cluster) run(t *testing.T, name string, spec corev1.PodSpec) *pod {
 
 	container, user := spec.Containers[0], *spec.SecurityContext.RunAsUser
 	groups := strconv.FormatInt(*spec.SecurityContext.RunAsGroup, 10)
-	args := []string{"netns", "exec", ns, "sh", "-euc", enter, "enter", c.root, fmt.Sprintf("%d:%s", user, groups)}
+	args := []string{"netns", "exec", ns, "sh", "-euc", enter, "enter", c.root, container.WorkingDir, fmt.Sprintf("%d:%s", user, groups)}
 	if g := spec.SecurityContext.FSGroup; g != nil {
 		groups += "," + strconv.FormatInt(*g, 10)
 	}
@@ -136,6 +140,9 @@ func (c *cluster) run(t *testing.T, name string, spec corev1.PodSpec) *pod {
 	}
 
 	known := make(map[string]string)
+	for _, from := range container.EnvFrom {
+		maps.Copy(known, c.secrets[from.SecretRef.Name])
+	}
 	for _, e := range container.Env {
 		known[e.Name] = e.Value
 		switch from := e.ValueFrom; {
@@ -198,6 +205,15 @@ func (p *pod) wait() int {
 // file system that group may read them too.
 func (c *cluster) mount(t *testing.T, v corev1.Volume, group *int64) string {
 	t.Helper()
+	if v.PersistentVolumeClaim != nil { // its folder belongs to the group, which may write to it
+		if err := os.Chown(c.exports, 0, int(*group)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(c.exports, 0o770|os.ModeSetgid); err != nil {
+			t.Fatal(err)
+		}
+		return c.exports
+	}
 	var data map[string]string
 	mode := int32(0o644)
 	var declared *int32
@@ -260,6 +276,7 @@ func (c *cluster) keepHere(t *testing.T, config string) {
 			delete(spec, key)
 		}
 		spec["embedded"] = map[string]any{"dir": "/ledger"}
+		spec["units"] = map[string]any{"file": "/etc/salectl/private/codes.csv", "keyFile": "/etc/salectl/private/units.key"}
 		changed, err := yaml.Marshal(document)
 		if err != nil {
 			t.Fatal(err)

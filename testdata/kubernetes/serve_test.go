@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,7 +31,9 @@ const patience = 2 * time.Minute
 // The servers of the manifests run from the image as a node runs them: without rights, with a tree
 // that they cannot write to, and with Secrets as volumes have them. The probes reach them, they
 // find each other by their names, and SIGTERM ends one within its time while the other sells on.
-// The Jobs apply the sale and find drift. Redis and HBase are the one thing that is not there: the
+// The Jobs apply the sale, find drift, export and destroy. Prometheus and operators reach the admin
+// address with certificates of their own. The sale has secret units, whose key and file all Pods
+// mount. Redis and HBase are the one thing that is not there: the
 // sale is kept in a folder that all Pods have.
 func TestServe(t *testing.T) {
 	root := os.Getenv(rootVariable)
@@ -37,21 +41,30 @@ func TestServe(t *testing.T) {
 		alone(t)
 		return
 	}
-	c := &cluster{root: root, program: []string{"/salectl"}, manifest: build(t), shared: t.TempDir()}
-	for path := c.shared; len(path) > len(os.TempDir()); path = filepath.Dir(path) { // the way there is not for root alone
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
+	c := &cluster{root: root, program: []string{"/salectl"}, manifest: build(t), shared: t.TempDir(), exports: t.TempDir()}
+	for _, path := range []string{c.shared, c.exports} { // the way there is not for root alone
+		for ; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
+			if err := os.Chmod(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if err := os.Chown(c.shared, 65532, 65532); err != nil {
 		t.Fatal(err)
 	}
 	authority := newAuthority(t)
-	cert, key := authority.issue(t, "*.salectl.shop.svc", "salectl-claims.shop.svc")
+	cert, key := authority.issue(t, certificates(t)["salectl-tls"])
+	codes := "code\n"
+	for i := range 100 {
+		codes += fmt.Sprintf("code-%d\n", i)
+	}
 	c.secrets = map[string]map[string]string{
-		"salectl-tokens": {"tokens": "token-of-the-shop claim\ntoken-of-the-operators operate\n"},
-		"salectl-tls":    {"tls.crt": cert, "tls.key": key, "ca.crt": authority.pem},
-		"salectl-redis":  {"username": "salectl", "password": "secret"},
+		"salectl-tokens":     {"tokens": "token-of-the-shop claim\ntoken-of-the-operators operate\n"},
+		"salectl-tls":        {"tls.crt": cert, "tls.key": key, "ca.crt": authority.pem},
+		"salectl-redis":      {"username": "salectl", "password": "secret"},
+		"salectl-redis-read": {"username": "looks", "password": "secret"},
+		"salectl-private":    {"codes.csv": codes, "units.key": base64.StdEncoding.EncodeToString(make([]byte, 32))},
+		"salectl-env":        {"UNUSED": "value"},
 	}
 	for _, name := range []string{"sales", "sales-to-apply"} {
 		c.keepHere(t, name)
@@ -88,7 +101,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 
-	shop := client(t, authority)
+	shop := client(t, authority, certificates(t)["salectl-operator"], "salectl-claims.shop.svc")
 	for i, p := range servers {
 		if err := claim(shop, p.ip, fmt.Sprint("user-", i)); err != nil {
 			t.Fatal(err)
@@ -96,6 +109,28 @@ func TestServe(t *testing.T) {
 	}
 	// Each owns a part, so that they have found each other by the names.
 	eventually(t, second, func() error { return owned(shop, second.ip, len(servers)) })
+
+	// Prometheus has a certificate of its own, and expects the name that the PodMonitor has.
+	_, of := monitor(t)
+	prometheus := client(t, authority, certificates(t)["salectl-monitoring"], of.TLSConfig.ServerName)
+	for _, p := range servers {
+		response, err := prometheus.Get("https://" + p.ip + ":9443" + of.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if response.Body.Close(); err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text), "salectl_ready") {
+			t.Errorf("metrics of %s: %s %v", p.ip, response.Status, err)
+		}
+	}
+	operate(t, authority, second, pageCommand(t, "salectl drain "), "owns no shard")
+	operate(t, authority, second, pageCommand(t, "salectl drain ")+" --undo", "")
+	eventually(t, second, func() error { return owned(shop, second.ip, len(servers)) })
+	export := c.manifest.manual["export"].Spec.Template.Spec
+	if p := c.run(t, "salectl-export-1", export); p.wait() != 0 {
+		t.Errorf("export ends with %d: %s", p.wait(), p.said())
+	}
+	c.exported(t, "salectl-export-1.ndjson")
 
 	// A Pod is ended: SIGTERM comes when preStop is over, and the other sells on.
 	began := time.Now()
@@ -124,6 +159,12 @@ func TestServe(t *testing.T) {
 	if p := c.run(t, "salectl-drift-2", drift); p.wait() != 2 || !strings.Contains(p.said(), "phase paused -> open") {
 		t.Errorf("exit code %d; want 2, for drift: %s", p.cmd.ProcessState.ExitCode(), p.said())
 	}
+
+	destroy := c.manifest.manual["destroy"].Spec.Template.Spec
+	if p := c.run(t, "salectl-destroy-1", destroy); p.wait() != 0 {
+		t.Errorf("destroy ends with %d: %s", p.wait(), p.said())
+	}
+	c.exported(t, "movie-tickets-*.ndjson")
 
 	// Secrets as they are mounted without defaultMode.
 	server = *server.DeepCopy()
@@ -206,10 +247,80 @@ func probed(container corev1.Container, probe *corev1.Probe, ip string) error {
 	return fmt.Errorf("there is no port %s", get.Port.StrVal)
 }
 
-// client is the application: it has a certificate and believes those of the Service.
-func client(t *testing.T, of *authority) *http.Client {
+// exported fails unless the volume has one such file, and its digest.
+func (c *cluster) exported(t *testing.T, pattern string) {
 	t.Helper()
-	cert, key := of.issue(t)
+	for _, ending := range []string{"", ".sha256"} {
+		if files, err := filepath.Glob(filepath.Join(c.exports, pattern+ending)); err != nil || len(files) != 1 {
+			t.Errorf("the volume has the exports %q: %v; want one of %s", files, err, pattern+ending)
+		}
+	}
+}
+
+// pageCommand returns the one command of docs/kubernetes.md that begins so.
+func pageCommand(t *testing.T, begin string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, begin) {
+			return strings.TrimSpace(line)
+		}
+	}
+	t.Fatalf("docs/kubernetes.md has no command %s", begin)
+	return ""
+}
+
+// operate runs a command of docs/kubernetes.md in a folder with the files of an operator, while the
+// admin port of a Pod is forwarded to this machine, as by kubectl port-forward.
+func operate(t *testing.T, authority *authority, p *pod, command, want string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "localhost:9443") // the network is this test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", p.ip+":9443")
+			if err != nil {
+				near.Close()
+				continue
+			}
+			for _, ends := range [][2]net.Conn{{near, far}, {far, near}} {
+				go func() {
+					io.Copy(ends[0], ends[1]) // it ends with either connection
+					ends[0].Close()
+				}()
+			}
+		}
+	}()
+	cert, key := authority.issue(t, certificates(t)["salectl-operator"])
+	dir := t.TempDir()
+	for name, content := range map[string]string{"tls.crt": cert, "tls.key": key, "ca.crt": authority.pem, "operate": "token-of-the-operators operate\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	words := strings.Fields(command)
+	c := exec.Command(filepath.Join(os.Getenv(rootVariable), words[0]), words[1:]...)
+	c.Dir = dir
+	if said, err := c.CombinedOutput(); err != nil || !strings.Contains(string(said), want) {
+		t.Errorf("%s: %v, without %q:\n%s", command, err, want, said)
+	}
+}
+
+// client is an HTTP client with the certificate that is declared, which expects the name of a
+// server's certificate.
+func client(t *testing.T, of *authority, declared certificate, server string) *http.Client {
+	t.Helper()
+	cert, key := of.issue(t, declared)
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
 		t.Fatal(err)
@@ -217,8 +328,7 @@ func client(t *testing.T, of *authority) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(of.pem))
 	return &http.Client{Timeout: patience, Transport: &http.Transport{
-		// The Service has a name that all servers' certificate has, and leads to any of them.
-		TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, ServerName: "salectl-claims.shop.svc"},
+		TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, ServerName: server},
 	}}
 }
 
