@@ -213,6 +213,9 @@ type Process struct {
 	// the rate of those passed on to other processes. nil: unknown.
 	Requests  *float64 `json:"requests,omitempty"`
 	Forwarded *float64 `json:"forwarded,omitempty"`
+
+	ID    string `json:"id"`              // of this start of the process, in hex
+	Admin string `json:"admin,omitempty"` // address for operators
 }
 
 // States of a process.

@@ -26,7 +26,7 @@ func (p *program) newApp() *urfave.App {
 		Subcommands: []*urfave.Command{
 			p.initCommand(), p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(), p.claimsCommand(),
 			p.drainCommand(), p.drawCommand(), p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
-			p.statusCommand(), p.listCommand(), p.showCommand(), p.historyCommand(), p.explainCommand(), p.auditCommand(),
+			p.statusCommand(), p.processesCommand(), p.listCommand(), p.showCommand(), p.historyCommand(), p.explainCommand(), p.auditCommand(),
 			p.exportCommand(), p.rehearseCommand(), p.lockCommand(),
 			p.schemaCommand(), p.completionCommand(), p.versionCommand(),
 		},

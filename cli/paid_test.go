@@ -174,12 +174,21 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"state":%q,"claim":%q,"id":"pay-%s"}`, state, claim, claim)
 }
 
-// buy claims a seat, and lets chance decide whether and how it is paid.
+// buy claims a seat, and lets chance decide whether and how it is paid. A buyer who receives
+// sold_out has no seat: each is sold for good.
 func (b *bank) buy(ctx context.Context, user string) {
-	var c api.Claim
-	for c.ID == "" && ctx.Err() == nil {
-		c = b.claim(ctx, user)
+	var a api.Answer
+	for a.Claim.ID == "" {
+		if a.Outcome == api.SoldOut {
+			return
+		}
+		if ctx.Err() != nil {
+			b.Errorf("%s has no seat and no refusal, the last answer is %q", user, a.Outcome)
+			return
+		}
+		a = b.claim(ctx, user)
 	}
+	c := a.Claim
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := &fate{claim: c.ID, fails: b.chance.IntN(5) == 0}
@@ -192,7 +201,7 @@ func (b *bank) buy(ctx context.Context, user string) {
 	b.fates[c.ID] = f
 }
 
-func (b *bank) claim(ctx context.Context, user string) api.Claim {
+func (b *bank) claim(ctx context.Context, user string) api.Answer {
 	var servers []string
 	for _, s := range b.shops {
 		if url := s.at(); url != "" {
@@ -204,11 +213,11 @@ func (b *bank) claim(ctx context.Context, user string) api.Claim {
 	client, err := api.NewClient(api.Config{Servers: servers, Sale: "seats", Later: true, MaxWait: 100 * time.Millisecond})
 	if err != nil {
 		moment(ctx, rand.New(rand.NewPCG(1, 1)), 100*time.Millisecond)
-		return api.Claim{}
+		return api.Answer{}
 	}
 	defer client.Close()
 	a, _ := client.Claim(ctx, api.Request{User: user, Key: "1", Quantity: 1})
-	return a.Claim
+	return a
 }
 
 // tell sends a message to any of the processes until one has taken it, and then once more.

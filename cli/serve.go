@@ -167,7 +167,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 			Log: p.serveLog(o), Address: o.address(buyers), Hosts: o.hosts(), Connections: most, Followers: o.followers,
 			IdleTimeout: o.idle, Tokens: tokens, Certificates: certificates,
 		},
-		Standby: o.standby, Build: builtFrom(), Env: p.env, Open: p.open, Planning: p.planning,
+		Admin: o.scheme() + server.Reached(admin), Standby: o.standby, Build: builtFrom(), Env: p.env, Open: p.open, Planning: p.planning,
 		Read: func() ([]spec.Sale, error) { return p.reread(o.source) }, Watch: slices.ContainsFunc(o.files, isFolder), Complete: p.withFlags,
 	})
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -226,9 +226,13 @@ func listen(flag, address string) (net.Listener, error) {
 // address returns the address of a listener for other processes and people; api.BaseURL
 // converts it to a URL.
 func (o serveOptions) address(l net.Listener) string {
-	address := cmp.Or(o.advertise, server.Reached(l))
+	return o.scheme() + cmp.Or(o.advertise, server.Reached(l))
+}
+
+// scheme returns the prefix of the addresses of this process.
+func (o serveOptions) scheme() string {
 	if o.tls.Cert != "" {
-		return "https://" + address
+		return "https://"
 	}
-	return address
+	return ""
 }

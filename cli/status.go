@@ -41,6 +41,8 @@ type statusOptions struct {
 	health   bool          // the exit code reports the health
 	interval time.Duration // time between reads until a signal; 0: one read
 	admin    *url.URL      // of that process; nil: it is queried at its address for claims
+
+	processes bool // only the processes that share the sale are shown
 }
 
 func (p *program) statusCommand() *urfave.Command {
@@ -65,9 +67,7 @@ func (p *program) statusCommand() *urfave.Command {
 			onFlag("watch", "show the state until Ctrl-C", "w"),
 			valueFlag("interval", fmt.Sprintf("with --watch: wait `DURATION` between reads (default: %s)", defaultInterval)),
 			valueFlag("timeout", fmt.Sprintf("time out after `DURATION` (default: %s; with --watch %s for each read)", defaultWait, watchTimeout)),
-			adminFlag(),
-			valueFlag("token-file", "send the first bearer token in `FILE` to the server; it needs the right operate"),
-		), append(tlsFlags(), allFlag(), jsonFlag())...),
+		), append(operatorFlags(), allFlag(), jsonFlag())...),
 		Action: action(func(f *flags) statusOptions {
 			o := statusOptions{source: parseSource(f), health: f.on("exit-code"), secrets: f.secrets(), admin: f.server("admin")}
 			if f.c.IsSet("wait-for") {
@@ -84,6 +84,13 @@ func (p *program) statusCommand() *urfave.Command {
 			return o
 		}, p.status),
 	}
+}
+
+// operatorFlags returns the flags for the queries of a process that serves a sale.
+func operatorFlags() []urfave.Flag {
+	return append([]urfave.Flag{
+		adminFlag(), valueFlag("token-file", "send the first bearer token in `FILE` to the server; it needs the right operate"),
+	}, tlsFlags()...)
 }
 
 // saleStatus is the status of a sale, with the report of the process that serves it on holds
@@ -106,6 +113,9 @@ type saleStatus struct {
 
 func (p *program) status(ctx context.Context, o statusOptions) error {
 	show := pick(o.json, func(s *saleStatus) { p.statusText(s, o.all) }, func(s *saleStatus) { p.emit(s) })
+	if o.processes {
+		show = pick(o.json, p.processesOnly, func(s *saleStatus) { p.emit(saleProcesses{s.Sale, s.ReadAt, s.Processes, s.Moves}) })
+	}
 	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err

@@ -1,14 +1,67 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	urfave "github.com/urfave/cli/v2"
 
 	"salectl/api"
 	"salectl/cli/terminal"
 	"salectl/spec"
 )
+
+func (p *program) processesCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "processes", Category: groupInspect, Usage: "list the processes that share sales",
+		Description: "Queries a process of each sale for all of them. A process is named by its address for claims in logs, " +
+			"metrics, leases and other commands; its id is that of one start. The address for operators is as the process " +
+			"sees it.",
+		Flags: append(salesFlags(valueFlag("timeout", fmt.Sprintf("time out after `DURATION` (default: %s)", defaultWait))),
+			append(operatorFlags(), jsonFlag())...),
+		Action: action(func(f *flags) statusOptions {
+			o := statusOptions{source: parseSource(f), secrets: f.secrets(), admin: f.server("admin"), processes: true}
+			o.timeout = cmp.Or(o.timeout, defaultWait)
+			return o
+		}, p.status),
+	}
+}
+
+// saleProcesses is the output of processes with --json.
+type saleProcesses struct {
+	Sale      string        `json:"sale"`
+	ReadAt    string        `json:"readAt"`
+	Processes []api.Process `json:"processes"`
+	Moves     []api.Move    `json:"moves,omitempty"`
+}
+
+// processesOnly prints the processes that share the sale, with all their addresses.
+func (p *program) processesOnly(s *saleStatus) {
+	c := p.colours(p.out)
+	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(s.Sale), served(s))
+	table := terminal.NewTable("process", "operators", "id", "version", "state", ">shards")
+	for _, m := range s.Processes {
+		row := processOf(m)
+		table.Row(m.Address, orDash(m.Admin), m.ID, orDash(m.Version), row.state, row.owns)
+	}
+	table.Write(p.out, "  ", c.Dim)
+}
+
+// processRow has the columns of a process whose values depend on whether it is reached.
+type processRow struct{ owns, state string }
+
+func processOf(m api.Process) processRow {
+	row := processRow{"?", m.State}
+	if m.Shards != nil {
+		row.owns = grouped(*m.Shards)
+	}
+	if !m.Up { // its last note may be from before its death
+		row.state = "not reached"
+	}
+	return row
+}
 
 // processesText prints the processes that share the sale, if there are several.
 func (p *program) processesText(s *saleStatus, c terminal.Palette) {
@@ -17,22 +70,14 @@ func (p *program) processesText(s *saleStatus, c terminal.Palette) {
 	}
 	table := terminal.NewTable("process", "version", "state", ">shards", ">assigned", ">requests/s", ">forwarded", "")
 	for _, m := range s.Processes {
-		owns, state, notes := "?", m.State, []string(nil)
-		if m.Shards != nil {
-			owns = grouped(*m.Shards)
-		}
+		row, notes := processOf(m), []string(nil)
 		if m.Self {
 			notes = append(notes, "reports this")
 		}
-		if !m.Up { // its last note may be from before its death
-			state = "not reached"
+		if !m.Up {
 			notes = append(notes, "the reporting process does not reach it")
 		}
-		version := m.Version
-		if version == "" {
-			version = "-"
-		}
-		table.Row(m.Address, version, state, owns, grouped(m.Assigned), rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
+		table.Row(m.Address, orDash(m.Version), row.state, row.owns, grouped(m.Assigned), rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
 	}
 	table.Write(p.out, "  ", c.Dim)
 	for _, m := range s.Moves {

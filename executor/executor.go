@@ -45,6 +45,7 @@ type Config struct {
 	Lists   []lists.Node // by node of the sale's file, for engine redis; none for engine ledger
 	Sale    string       // the name
 	Address string       // where this process answers claims, for others to read; without spaces
+	Admin   string       // where it answers operators, likewise; "": nowhere
 	Clock   clock.Clock
 	Logger  *slog.Logger
 	// Queue bounds the requests that wait on one shard. What comes beyond is
@@ -94,7 +95,7 @@ func New(cfg Config) *Executor {
 	rand.Read(me)
 	e.machine = process.New(process.Config{
 		Config: ownership.Config{
-			Sale: cfg.Sale, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby,
+			Sale: cfg.Sale, Address: cfg.Address, Admin: cfg.Admin, Version: cfg.Version, Standby: cfg.Standby,
 			Nodes: quorum.Names(cfg.Nodes), Lists: quorum.Names(cfg.Lists), Token: quorum.RandomToken, Jitter: mrand.Float64,
 		},
 		Queue: cfg.Queue, Me: me, Clock: cfg.Clock, Key: randomKey, Users: cfg.Users,

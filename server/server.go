@@ -43,7 +43,8 @@ import (
 // Config configures a Server. Sales, Opened and Metrics of the HTTP server are set by Run.
 type Config struct {
 	HTTP    httpd.Config
-	Standby bool // own no shard
+	Admin   string // address for operators, for others to read
+	Standby bool   // own no shard
 	Build   Build
 	Env     payments.Lookup
 
@@ -129,7 +130,7 @@ func (s *Server) prepare(ctx context.Context, sale spec.Sale) (*hosted, error) {
 	}
 	s.differs(sale, actual)
 	return &hosted{store: store, Executor: executor.New(executor.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.HTTP.Address,
+		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.HTTP.Address, Admin: s.Admin,
 		Users: UsersOf(sale), Clock: clock.System(), Logger: s.HTTP.Log,
 		Dial: peers.Dialer(peers.Config{
 			Sale: sale.Name, Token: s.HTTP.Tokens.Shown, TLS: s.HTTP.Certificates.Client,

@@ -100,7 +100,7 @@ func (r *report) facts() facts {
 	if h := r.Holds; h != nil {
 		for name, n := range map[string]int64{
 			"Open": h.Open, "Confirmed": h.Confirmed, "Expired": h.Expired, "Cancelled": h.Cancelled, "Refunded": h.Refunded,
-			"Sold to late payments": h.Resold, "Refunds due": h.RefundsDue,
+			"Sold to late payments": h.Resold, "Payments to pay back": h.Owed(), "Payments paid back": h.Returned,
 		} {
 			f["holds: "+name] = spec.Grouped(n)
 		}
@@ -108,8 +108,8 @@ func (r *report) facts() facts {
 		if !h.NextRelease.IsZero() {
 			f["holds: next release"] = h.NextRelease.UTC().Format(time.TimeOnly)
 		}
-		if h.RefundsDue > 0 {
-			f["banner of refunds"] = spec.Count(h.RefundsDue, "payment") + " bought nothing: refunds are due."
+		if h.Owed() > 0 {
+			f["banner of refunds"] = spec.Count(h.Owed(), "payment") + " must be paid back."
 		}
 	}
 	for _, s := range r.Shards {
@@ -252,7 +252,7 @@ func (p *page) facts() facts {
 		}
 	}
 	for _, banner := range p.Banners {
-		if strings.Contains(banner, "refunds are due") {
+		if strings.Contains(banner, "must be paid back") {
 			f["banner of refunds"] = banner
 		}
 	}

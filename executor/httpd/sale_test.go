@@ -84,7 +84,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		Shards: []executor.ShardStatus{
 			{Report: shard.Report{Shard: 0, Totals: ledger.Totals{Owner: "x:1"}}, Stall: &executor.Stall{Since: noon, Error: "too slow"}}, {Report: shard.Report{Shard: 1}, Unknown: true},
 		},
-		Processes: []api.Process{{Address: "x:1", State: "serving", Self: true, Up: true, Shards: new(1), Assigned: 1}, {Address: "y:1", State: "serving", Assigned: 1}},
+		Processes: []api.Process{{Address: "x:1", State: "serving", Self: true, Up: true, Shards: new(1), Assigned: 1, ID: "a1", Admin: "x:9"}, {Address: "y:1", State: "serving", Assigned: 1, ID: "b2"}},
 		Moves:     []api.Move{{Shard: 2, To: "x:1", Stage: api.MoveTakes}},
 
 		Problems: []status.Problem{{Kind: status.Payloads, Why: "no such table"}},
@@ -99,7 +99,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 	}
 	const known = `,"known":{"nodes":[{"name":"a:1","up":false,"since":"2026-11-11T12:00:00Z","error":"connection refused"}],` +
 		`"shards":[{"shard":0,"state":"stalled","owner":"x:1","since":"2026-11-11T12:00:00Z","error":"too slow"},{"shard":1,"state":"unknown"}],` +
-		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},{"address":"y:1","state":"serving","up":false,"assigned":1}],` +
+		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"id":"a1","admin":"x:9"},{"address":"y:1","state":"serving","up":false,"assigned":1,"id":"b2"}],` +
 		`"moves":[{"shard":2,"to":"x:1","stage":"takes"}],` +
 		`"problems":[{"kind":"payloads_unread","level":"warn","message":"payloads of units cannot be read: claims are sold, but buyers must repeat the request to get their payloads","error":"no such table"}]}`
 	for name, c := range map[string]struct {

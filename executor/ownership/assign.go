@@ -10,8 +10,9 @@ import (
 
 // Process is the note of a process of a sale on the lock nodes.
 type Process struct {
-	ID      string `json:"-"` // of this start of the process
-	Address string `json:"address"`
+	ID      string `json:"-"`               // of this start of the process
+	Address string `json:"address"`         // where it answers claims
+	Admin   string `json:"admin,omitempty"` // where it answers operators
 	Version string `json:"version,omitempty"`
 	// State is "" for a process that may own shards, or the reason why it owns none.
 	State string `json:"state,omitempty"`

@@ -31,11 +31,12 @@ type process struct {
 	traffic *Traffic // nil: unknown
 }
 
-// Config configures a machine. Version, Standby and Lists may be empty; all other fields are required.
+// Config configures a machine. Admin, Version, Standby and Lists may be empty; all other fields are required.
 type Config struct {
 	Sale    string         // name of the sale
 	ID      string         // id of this start of the process
 	Address string         // address at which the process answers claims
+	Admin   string         // address at which it answers operators; "": none
 	Version string         // version of the program
 	Standby bool           // the process owns no shard
 	Nodes   []string       // names of the lock nodes
@@ -58,7 +59,7 @@ func (p *process) retiring() bool { return p.ending || p.draining || p.standby }
 
 // note returns the note of this process for the lock nodes.
 func (p *process) note() Process {
-	note := Process{ID: p.cfg.ID, Address: p.cfg.Address, Version: p.cfg.Version}
+	note := Process{ID: p.cfg.ID, Address: p.cfg.Address, Admin: p.cfg.Admin, Version: p.cfg.Version}
 	switch {
 	case p.ending, p.draining:
 		note.State = api.ProcessDraining

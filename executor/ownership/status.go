@@ -122,7 +122,7 @@ func (h *handover) processes(now clock.Now, owners []string) (all []api.Process)
 	}
 	for _, p := range h.assignment.members {
 		s := api.Process{
-			Address: p.Address, Version: p.Version, State: cmp.Or(p.State, api.ProcessServing), Self: p.ID == h.cfg.ID, Assigned: assigned[p.ID],
+			Address: p.Address, Admin: p.Admin, ID: p.ID, Version: p.Version, State: cmp.Or(p.State, api.ProcessServing), Self: p.ID == h.cfg.ID, Assigned: assigned[p.ID],
 		}
 		var traffic *Traffic
 		if s.Self {
