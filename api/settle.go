@@ -13,8 +13,8 @@ import (
 // How is a way to settle an accepted claim. In paths it follows the claim.
 type How string
 
-// Ways to settle a claim. Refund and Return are requests to an admin address, the others go where
-// claims go.
+// Ways to settle a claim. Refund is a request to an admin address, the others go where claims go,
+// Return to either.
 const (
 	Confirm How = "confirm" // it is paid
 	Extend  How = "extend"  // once, to a later deadline
@@ -30,12 +30,9 @@ var settlements = map[How]Outcome{Confirm: Sold, Extend: Held, Cancel: Cancelled
 // way.
 func (h How) Done() Outcome { return settlements[h] }
 
-// Operates reports whether only an admin address accepts this way.
-func (h How) Operates() bool { return h == Refund || h == Return }
-
 // Check returns an error if the settlement is invalid.
 func (s Settlement) Check(how How) error {
-	records := how == Cancel || how.Operates()
+	records := how == Cancel || how == Refund || how == Return
 	switch {
 	case how.Done() == "":
 		return fmt.Errorf("%q does not settle a claim; use confirm, extend, cancel, refund or return", how)
@@ -69,7 +66,7 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 	defer a.free()
 	a.path, a.key, a.body = "/"+url.PathEscape(claim)+"/"+string(how), []string{}, body
 	id, ok := ParseClaimID(claim)
-	if ok && c.cfg.Stream && !how.Operates() {
+	if ok && c.cfg.Stream && how != Refund {
 		a.settles = &streampb.Settlement{Claim: id.ToStream(), How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}
 	}
 	a.server = c.first(func(int) int { return id.Shard })

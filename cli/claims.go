@@ -198,11 +198,10 @@ func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, d
 
 func parseSettle(f *flags, how api.How, server string) settleOptions {
 	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.claimID(), how: how}
-	switch how {
-	case api.Confirm, api.Return:
+	if how == api.Confirm || how == api.Return {
 		o.Payment = f.text("payment")
 	}
-	if how == api.Cancel || how.Operates() {
+	if how == api.Cancel || how == api.Refund || how == api.Return {
 		o.Reason, o.Who, o.Retire = f.text("reason"), cmp.Or(f.text("who"), who()), f.on("retire")
 	}
 	if f.errs == nil {

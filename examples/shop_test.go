@@ -331,6 +331,9 @@ func (f *front) payLate() {
 	}
 	f.notify("completed", "ada", "paid")
 	f.order("ada") // returns once the message is processed
+	if c := f.claim("ada"); len(c.Owed()) > 0 || c.Returned[0].Who != "shop" {
+		f.Errorf("the ledger owes what was paid back: %+v", c)
+	}
 	f.payments.mu.Lock()
 	defer f.payments.mu.Unlock()
 	if !slices.Equal(f.payments.refunds, []string{"pi_ada"}) {

@@ -139,7 +139,7 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 		return
 	}
 	x := executor.Settlement{Claim: claim.ID, How: how, Settlement: api.Settlement{Payment: payment}}
-	if how == api.Cancel || how.Operates() {
+	if how == api.Cancel || how == api.Refund || how == api.Return {
 		x.Who, x.Reason, x.Retire = fmt.Sprintf("client-%d", p.c.n), "in doubt", how != api.Return && p.chance(0.2)
 	}
 	e := w.executors[p.IntN(len(w.executors))]

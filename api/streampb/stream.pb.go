@@ -372,7 +372,7 @@ func (x *NewClaim) GetNames() []string {
 type Settlement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Claim         *ClaimID               `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
-	How           string                 `protobuf:"bytes,2,opt,name=how,proto3" json:"how,omitempty"` // confirm, extend, cancel; refund and return between processes of the sale
+	How           string                 `protobuf:"bytes,2,opt,name=how,proto3" json:"how,omitempty"` // confirm, extend, cancel, return; refund between processes of the sale
 	Payment       string                 `protobuf:"bytes,3,opt,name=payment,proto3" json:"payment,omitempty"`
 	Who           string                 `protobuf:"bytes,4,opt,name=who,proto3" json:"who,omitempty"`
 	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`

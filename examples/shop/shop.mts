@@ -71,6 +71,10 @@ async function advance(id: string) {
     const refund = await pay("/v1/refunds", "refund-" + p.id, { payment_intent: p.id })
     db("UPDATE payments SET refund = ? WHERE id = ?", refund.id, p.id)
   }
+  for (const p of db("SELECT * FROM payments WHERE buys = ? AND refund IS NOT NULL AND returned IS NULL", id)) {
+    const recorded = await sale(`/claims/${o.claim}/return`, { payment: p.id, who: "shop", reason: p.refund })
+    db("UPDATE payments SET returned = ? WHERE id = ?", recorded.outcome, p.id)
+  }
 }
 
 // Runs advance after all earlier runs for the order.
@@ -148,7 +152,7 @@ const server = createServer(async (request, response) => {
 })
 
 db("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, user TEXT, outcome TEXT, claim TEXT, until TEXT, detail TEXT, url TEXT, closed INT)")
-db("CREATE TABLE IF NOT EXISTS payments (id TEXT PRIMARY KEY, buys TEXT, outcome TEXT, units TEXT, refund TEXT)")
+db("CREATE TABLE IF NOT EXISTS payments (id TEXT PRIMARY KEY, buys TEXT, outcome TEXT, units TEXT, refund TEXT, returned TEXT)")
 const { hostname, port } = new URL("http://" + address)
 server.listen(Number(port), hostname, () => {
   address = `${hostname}:${(server.address() as { port: number }).port}`

@@ -71,6 +71,9 @@ def advance(order):
         for p in db("SELECT * FROM payments WHERE buys = ? AND outcome <> 'sold' AND refund IS NULL", order):  # bought nothing
             refund = pay("/v1/refunds", "refund-" + p["id"], {"payment_intent": p["id"]})
             db("UPDATE payments SET refund = ? WHERE id = ?", refund["id"], p["id"])
+        for p in db("SELECT * FROM payments WHERE buys = ? AND refund IS NOT NULL AND returned IS NULL", order):
+            recorded = sale(f"/claims/{o['claim']}/return", {"payment": p["id"], "who": "shop", "reason": p["refund"]})
+            db("UPDATE payments SET returned = ? WHERE id = ?", recorded["outcome"], p["id"])
 
 
 def begin(order):
@@ -162,7 +165,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 db("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, user TEXT, outcome TEXT, claim TEXT, until TEXT, detail TEXT, url TEXT, closed INT)")
-db("CREATE TABLE IF NOT EXISTS payments (id TEXT PRIMARY KEY, buys TEXT, outcome TEXT, units TEXT, refund TEXT)")
+db("CREATE TABLE IF NOT EXISTS payments (id TEXT PRIMARY KEY, buys TEXT, outcome TEXT, units TEXT, refund TEXT, returned TEXT)")
 host, _, port = address.rpartition(":")
 server = http.server.ThreadingHTTPServer((host, int(port)), Handler)
 address = f"{host}:{server.server_port}"

@@ -45,6 +45,7 @@ var routes = map[string]route{
 	"{sale}/claims":           {http.MethodPost, access.MayClaim, counted(target.postClaim, (*saleMetrics).Count)},
 	"{sale}/claims/*":         {http.MethodGet, access.MayClaim, target.getClaim},
 	"{sale}/claims/*/confirm": {http.MethodPost, access.MayConfirm, counted(target.postSettlement, (*saleMetrics).Count)},
+	"{sale}/claims/*/return":  {http.MethodPost, access.MayConfirm, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/claims/*/extend":  {http.MethodPost, access.MayClaim, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/claims/*/cancel":  {http.MethodPost, access.MayClaim, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/users/*":          {http.MethodGet, access.MayClaim, target.getUser},
@@ -62,7 +63,7 @@ var adminRoutes = map[string]route{
 	api.OpenAPIPath:          {http.MethodGet, 0, target.getOpenAPI},
 	api.AllSalesPath:         {http.MethodGet, 0, target.getSales},
 	"{sale}":                 {http.MethodGet, 0, target.getSale},
-	"{sale}/claims/*/return": {http.MethodPost, access.MayOperate, counted(target.postSettlement, (*saleMetrics).Count)},
+	"{sale}/claims/*/return": {http.MethodPost, access.MayConfirm, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/claims/*/refund": {http.MethodPost, access.MayOperate, counted(target.postSettlement, (*saleMetrics).Count)},
 	"{sale}/drain":           {"GET, POST", access.MayOperate, target.drain},
 	"/":                      {http.MethodGet, 0, target.redirectToDashboard},
@@ -177,7 +178,7 @@ func noSuchRoute(pattern string) *wire.Problem {
 			"This is the admin address: claims, users, streams, events and webhooks are at the address of --listen of 'salectl serve'.")
 	case ofAdmin && strings.HasPrefix(pattern, "{sale}"):
 		return wire.BadRequest(http.StatusNotFound, wire.NothingHere+
-			"Refunds, returns and drains are requested at the admin address, that of --admin-listen of 'salectl serve'.")
+			"Refunds and drains are requested at the admin address, that of --admin-listen of 'salectl serve'.")
 	}
 	return wire.NoSuchPath()
 }

@@ -32,8 +32,8 @@ func TestProcesses(t *testing.T) {
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
 	const want = `"shards":[{"shard":0,"state":"sold-out","owner":"a:1","load":100,"waiting":3,"busy":true},{"shard":1,"state":"moving","owner":"b:1","load":0},` +
 		`{"shard":2,"state":"sold-out"}],` +
-		`"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"requests":12,"forwarded":6},` +
-		`{"address":"b:1","state":"serving","up":false,"assigned":0}],` +
+		`"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"requests":12,"forwarded":6,"id":""},` +
+		`{"address":"b:1","state":"serving","up":false,"assigned":0,"id":""}],` +
 		`"moves":[{"shard":1,"from":"b:1","to":"a:1","stage":"follows"}]}`
 	if got := text(t, do(s, http.MethodGet, api.SalesPath+"movie", "", nil)); !strings.HasSuffix(got, want) {
 		t.Errorf("it says %s\nwant the end %s", got, want)

@@ -331,7 +331,7 @@ func (w *world) others() {
 		if c := w.call(name); o.declared[http.StatusUnauthorized] != nil {
 			c.header.Set("Authorization", "Bearer nobody's")
 			w.want(c, 401, "")
-			lacks := map[string]string{"getUser": confirmToken, "cancelClaim": confirmToken, "confirmClaim": claimToken, "followSale": claimToken}[o.name]
+			lacks := map[string]string{"getUser": confirmToken, "cancelClaim": confirmToken, "confirmClaim": claimToken, "returnPayment": claimToken, "followSale": claimToken}[o.name]
 			if o.admin {
 				lacks = claimToken
 			}

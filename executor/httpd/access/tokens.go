@@ -32,7 +32,7 @@ const (
 	MayClaim   Rights = 1 << iota // claim, extend and cancel held claims, look up claims, read the state of the sale
 	MayOperate                    // refund, drain, read the state of nodes and shards, link to the process
 	MayFollow                     // follow the feed of the ledger
-	MayConfirm                    // confirm the payment of a claim
+	MayConfirm                    // confirm the payment of a claim, record its return
 )
 
 // AllRights is the set of all rights.

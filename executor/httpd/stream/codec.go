@@ -3,7 +3,6 @@ package stream
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"time"
 
 	"salectl/api"
@@ -64,8 +63,8 @@ func (message *message) check() error {
 	switch settle := message.Settle; {
 	case message.wrong != nil:
 		return message.wrong
-	case settle != nil && settle.How.Operates():
-		return fmt.Errorf("how: send a %s to the admin address", settle.How)
+	case settle != nil && settle.How == api.Refund:
+		return errors.New("how: send refunds to the admin address")
 	case settle != nil:
 		return settle.Check(settle.How)
 	case message.Query != nil:
