@@ -286,6 +286,7 @@ func clusterSettings(dir string, ports clusterPorts) properties {
 		{"hbase.regionserver.ipc.address", loopback},
 		{"hbase.regionserver.info.port", "-1"},
 		{"hbase.regionserver.msginterval", "500"},
+		noChunks,
 		// A dead region server's log is taken over within seconds.
 		{"hbase.lease.recovery.first.pause", "500"},
 		{"hbase.lease.recovery.pause", "500"},

@@ -94,6 +94,11 @@ func logged(line string) func(context.Context, string) bool {
 	return func(_ context.Context, log string) bool { return strings.Contains(log, line) }
 }
 
+// noChunks keeps a region from reserving 2 MiB of memory at its first write: the tables of tests have
+// hundreds of regions with a few kB each, and a process that serves several runs of a test has
+// those of all.
+var noChunks = [2]string{"hbase.hregion.memstore.mslab.enabled", "false"}
+
 func standaloneSettings(dir string, zookeeper int) properties {
 	return properties{
 		{"hbase.rootdir", "file://" + filepath.Join(dir, "data")},
@@ -103,6 +108,7 @@ func standaloneSettings(dir string, zookeeper int) properties {
 		{"hbase.zookeeper.quorum", loopback},
 		{"hbase.cluster.distributed", "false"},
 		{"hbase.wal.provider", "filesystem"},
+		noChunks,
 		// The default local file system writes checksums beside its data and
 		// keeps the last bytes back for them. This one has none, so that what
 		// the log flushes reaches the kernel, and survives a killed process.
