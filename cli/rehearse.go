@@ -93,8 +93,10 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	if err := c.drawCopy(); err != nil {
 		return nil, err
 	}
-	leftOut := withoutRules(&c.sale)
-	c.sale.Units = nil // simulated buyers receive no real payloads
+	withoutRules(&c.sale)
+	if c.sale.Units != nil && !c.sale.Units.Choose {
+		c.sale.Units = nil // simulated buyers receive no real payloads
+	}
 	users := cmp.Or(o.users, rehearse.DefaultUsers(sale.Stock))
 	names, refused, err := c.rehearsedRules(ctx, users)
 	if err != nil {
@@ -116,13 +118,17 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	if err := c.apply(ctx); err != nil {
 		return nil, err
 	}
+	places, rows, err := c.places(ctx)
+	if err != nil {
+		return nil, err
+	}
 	concurrency := min(o.concurrency, users)
 	page = &report.Page{Sale: sale, Backend: store.Name, Concurrency: concurrency, Seed: o.seed}
 	p.logf("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale, Users: users, Concurrency: concurrency, Seed: o.seed,
-			Names: names, Refused: refused, Draw: c.drawing(), Progress: p.crowdBar(),
+			Names: names, Refused: refused, Places: places, Rows: rows, Draw: c.drawing(), Progress: p.crowdBar(),
 		}
 		seen, err := rehearse.Drive(ctx, crowd)
 		if err != nil {
@@ -147,9 +153,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		return nil, err
 	}
 	page.Rehearsal.Sale, page.Rehearsal.Backend, page.Rehearsal.Audit = sale.Name, store.Name, page.Audit
-	if leftOut != "" {
-		page.Rehearsal.Rules = &rehearse.Rules{Refused: map[string]int{}, Skipped: leftOut}
-	}
+	page.Rehearsal.NotTried = notTried(sale, c.sale)
 	return page, nil
 }
 
