@@ -73,16 +73,16 @@ func (c *copied) apply(ctx context.Context) error {
 	return err
 }
 
-// places returns the names of the units of the copy, in order, and the lengths of their rows; nil if units
-// are numbers.
+// places returns the names of the units of the copy, in order, and the lengths of their rows.
 func (c *copied) places(ctx context.Context) (names []string, rows []int64, err error) {
 	if c.units == nil {
-		return nil, nil, nil
+		return nil, nil, nil // numbers
 	}
-	return names, c.units.Rows, c.units.Source.Read(ctx, nil, func(u units.Unit, _ bool) error {
+	err = c.units.Source.Read(ctx, nil, func(u units.Unit, _ bool) error {
 		names = append(names, u.Name)
 		return nil
 	})
+	return names, c.units.Rows, err
 }
 
 // serve serves the copy while use runs.

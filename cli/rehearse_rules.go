@@ -25,10 +25,8 @@ func notTried(declared, copied spec.Sale) (all []string) {
 	add(declared.PerUserLimit >= api.MaxQuantity, "perUserLimit")
 	add(!declared.OpensAt.IsZero(), "opensAt")
 	add(!declared.ClosesAt.IsZero() && declared.Draw == nil, "closesAt")
-	if p := declared.Payment; p != nil {
-		add(p.Check != nil, "payment.check")
-		add(p.Webhook != nil, "payment.webhook")
-	}
+	add(declared.Payment != nil && declared.Payment.Check != nil, "payment.check")
+	add(declared.Payment != nil && declared.Payment.Webhook != nil, "payment.webhook")
 	add(declared.Engine == spec.EngineRedis, "failures of Redis")
 	return all
 }

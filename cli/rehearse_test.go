@@ -224,14 +224,14 @@ func TestRehearsalView(t *testing.T) {
 		}, head + `  choice       1,500 requests named units: 400 got them, 1,000 received units_taken
   buyers saw   100 units sold, none twice, nobody beyond the limit
 `, false},
-		"choice of several shards": {func(r *rehearse.Report) {
+		"choice of pairs": {func(r *rehearse.Report) {
 			r.Choice = &rehearse.Choice{
-				Named:    rehearse.Chosen{Requests: 1500, Got: 400, Refused: 1000, Free: 3},
-				Adjacent: rehearse.Chosen{Requests: 1, Refused: 1, Free: 1},
+				Named:    rehearse.Chosen{Requests: 1500, Got: 400, Refused: 1000},
+				Adjacent: rehearse.Chosen{Requests: 1, Refused: 1},
 			}
 			r.Audit = nil
-		}, head + `  choice       1,500 requests named units: 400 got them, 1,000 received units_taken, 3 of these for units that nobody had
-  adjacent     1 request for two units: 0 got them, 1 received not_adjacent, 1 of these while nobody had some
+		}, head + `  choice       1,500 requests named units: 400 got them, 1,000 received units_taken
+  adjacent     1 request for two units: 0 got them, 1 received not_adjacent
   buyers saw   100 units sold, none twice, nobody beyond the limit
 `, false},
 	} {

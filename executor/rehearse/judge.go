@@ -24,7 +24,7 @@ type judge struct {
 	claims  map[string]*record  // first answer with a claim, by its name
 	keys    map[string]*accepts // by key, which implies its user
 	units   map[string]int64    // by user, of distinct claims
-	pairs   []int64             // see Config.pairs
+	pairs   map[int64]bool      // whether a unit and the next one are adjacent
 	choice  *Choice             // nil: buyers may not choose
 	soldOut *record             // a request answered sold_out
 	money   int64               // amount reported to buyers, in minor units
@@ -54,9 +54,13 @@ func judged(c Config, records []record, plays []*play, w *drawn) (found *judge) 
 		c:      c,
 		owners: map[int64]*record{}, claims: map[string]*record{},
 		keys: map[string]*accepts{}, units: map[string]int64{},
-		plays: plays, byID: map[string]*play{}, entered: map[string]*record{},
+		plays: plays, byID: map[string]*play{}, entered: map[string]*record{}, pairs: map[int64]bool{},
 	}
-	j.pairs = c.pairs()
+	for first, rows := int64(1), c.Rows; len(rows) > 0; first, rows = first+rows[0], rows[1:] {
+		for i := range rows[0] - 1 {
+			j.pairs[first+i] = true
+		}
+	}
 	// In order of arrival, so that the first record is the first answer, and equal answers cause
 	// equal messages.
 	slices.SortFunc(records, func(a, b record) int {
@@ -106,7 +110,9 @@ func (j *judge) accept(r *record) {
 			j.violated("%s was twice reported as new (201)", r.key)
 		}
 		j.ruled(r)
-		j.chosen(r)
+		if r.choice != (choice{}) {
+			j.chosen(r)
+		}
 	}
 	if f := key.first; f != r {
 		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
