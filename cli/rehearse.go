@@ -36,11 +36,11 @@ func (p *program) rehearseCommand() *urfave.Command {
 		Name: "rehearse", Category: groupInspect, Usage: "sell a temporary copy of a sale to simulated buyers",
 		Description: "Creates a copy under another name on the same backend, open at once, and serves it in " +
 			"this process. Simulated buyers claim in a burst; some repeat requests, some claim too " +
-			"much. If claims are paid, buyers pay, cancel, pay late or twice, with deadlines of " +
-			"seconds. A draw is closed after the entries, and revealed with a secret and a beacon " +
-			"value generated for the copy. If rules decide and the users are in a file, the buyers " +
-			"are those users. Finally the ledger is audited and the copy removed. Exits with 3 if the " +
-			"audit or a buyer finds a fault.",
+			"much, some choose units if they may. If claims are paid, buyers pay, cancel, pay late or " +
+			"twice, with deadlines of seconds. A draw is closed after the entries, and revealed with a " +
+			"secret and a beacon value generated for the copy. If rules decide and the users are in a " +
+			"file, the buyers are those users. Finally the ledger is audited and the copy removed. " +
+			"Exits with 3 if the audit or a buyer finds a fault.",
 		Flags: salesFlags(
 			valueFlag("users", "simulate `N` buyers (default: 20 per unit, at least 1,000, at most 100,000)"),
 			valueFlag("concurrency", fmt.Sprintf("let `N` buyers send requests concurrently (default: %d)", rehearse.DefaultConcurrency)),

@@ -120,7 +120,7 @@ func (j *judge) choices(records []record) *Choice {
 			c.Got++
 		case r.Outcome == api.UnitsTaken || r.Outcome == api.NotAdjacent:
 			if c.Refused++; j.c.LockCount == 1 && !j.unresolved && r.ended.Mono <= until {
-				j.violated("%s received %s, but nobody can have had such units by then", r.key, r.Outcome)
+				j.violated("%s received %s, but no claim can have had such units by then", r.key, r.Outcome)
 			}
 		}
 	}

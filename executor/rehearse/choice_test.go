@@ -203,10 +203,10 @@ func TestBrokenHalls(t *testing.T) {
 		}, "chose 2 units (first: 0, adjacent: true) and received [45 46]"},
 		"refuses free seats": {1, func(_ *hall, q api.Request, a *api.Claim) bool {
 			return q.Units != nil && a.Outcome == api.Sold && refuse(api.UnitsTaken, a)
-		}, "received units_taken, but nobody can have had such units by then"},
+		}, "received units_taken, but no claim can have had such units by then"},
 		"refuses adjacent seats": {1, func(_ *hall, q api.Request, a *api.Claim) bool {
 			return q.Adjacent && a.Outcome == api.Sold && refuse(api.NotAdjacent, a)
-		}, "received not_adjacent, but nobody can have had such units by then"},
+		}, "received not_adjacent, but no claim can have had such units by then"},
 		"has seats in transfer": {2, func(_ *hall, q api.Request, a *api.Claim) bool {
 			return q.Units != nil && a.Outcome == api.Sold && refuse(api.UnitsTaken, a)
 		}, ""},
