@@ -21,6 +21,7 @@ type copied struct {
 	*program
 	store *backends.Store
 	sale  spec.Sale
+	units *planner.UnitsActual // as applied; nil: units are numbers
 
 	// Of a draw; generated for the copy and kept in memory only.
 	drawKey *units.Key
@@ -49,10 +50,18 @@ func (c *copied) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := readPayloads(ctx, c.store.Logs, c.sale, actual); err != nil {
+		return err
+	}
 	plan, err := planner.Make(c.sale, actual)
 	if err != nil {
 		return err
 	}
+	if cfg.Units, err = apply.PayloadsOf(actual); err != nil {
+		return err
+	}
+	defer cfg.Units.Close()
+	c.units = actual.Units
 	result, err := apply.Run(ctx, cfg, plan)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // a partly applied copy is removed anyway
@@ -62,6 +71,18 @@ func (c *copied) apply(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// places returns the names of the units of the copy, in order, and the lengths of their rows.
+func (c *copied) places(ctx context.Context) (names []string, rows []int64, err error) {
+	if c.units == nil {
+		return nil, nil, nil // numbers
+	}
+	err = c.units.Source.Read(ctx, nil, func(u units.Unit, _ bool) error {
+		names = append(names, u.Name)
+		return nil
+	})
+	return names, c.units.Rows, err
 }
 
 // serve serves the copy while use runs.

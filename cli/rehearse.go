@@ -36,11 +36,11 @@ func (p *program) rehearseCommand() *urfave.Command {
 		Name: "rehearse", Category: groupInspect, Usage: "sell a temporary copy of a sale to simulated buyers",
 		Description: "Creates a copy under another name on the same backend, open at once, and serves it in " +
 			"this process. Simulated buyers claim in a burst; some repeat requests, some claim too " +
-			"much. If claims are paid, buyers pay, cancel, pay late or twice, with deadlines of " +
-			"seconds. A draw is closed after the entries, and revealed with a secret and a beacon " +
-			"value generated for the copy. If rules decide and the users are in a file, the buyers " +
-			"are those users. Finally the ledger is audited and the copy removed. Exits with 3 if the " +
-			"audit or a buyer finds a fault.",
+			"much, some choose units if they may. If claims are paid, buyers pay, cancel, pay late or " +
+			"twice, with deadlines of seconds. A draw is closed after the entries, and revealed with a " +
+			"secret and a beacon value generated for the copy. If rules decide and the users are in a " +
+			"file, the buyers are those users. Finally the ledger is audited and the copy removed. " +
+			"Exits with 3 if the audit or a buyer finds a fault.",
 		Flags: salesFlags(
 			valueFlag("users", "simulate `N` buyers (default: 20 per unit, at least 1,000, at most 100,000)"),
 			valueFlag("concurrency", fmt.Sprintf("let `N` buyers send requests concurrently (default: %d)", rehearse.DefaultConcurrency)),
@@ -93,8 +93,10 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	if err := c.drawCopy(); err != nil {
 		return nil, err
 	}
-	leftOut := withoutRules(&c.sale)
-	c.sale.Units = nil // simulated buyers receive no real payloads
+	withoutRules(&c.sale)
+	if c.sale.Units != nil && !c.sale.Units.Choose {
+		c.sale.Units = nil // simulated buyers receive no real payloads
+	}
 	users := cmp.Or(o.users, rehearse.DefaultUsers(sale.Stock))
 	names, refused, err := c.rehearsedRules(ctx, users)
 	if err != nil {
@@ -116,13 +118,17 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	if err := c.apply(ctx); err != nil {
 		return nil, err
 	}
+	places, rows, err := c.places(ctx)
+	if err != nil {
+		return nil, err
+	}
 	concurrency := min(o.concurrency, users)
 	page = &report.Page{Sale: sale, Backend: store.Name, Concurrency: concurrency, Seed: o.seed}
 	p.logf("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale, Users: users, Concurrency: concurrency, Seed: o.seed,
-			Names: names, Refused: refused, Draw: c.drawing(), Progress: p.crowdBar(),
+			Names: names, Refused: refused, Places: places, Rows: rows, Draw: c.drawing(), Progress: p.crowdBar(),
 		}
 		seen, err := rehearse.Drive(ctx, crowd)
 		if err != nil {
@@ -147,9 +153,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		return nil, err
 	}
 	page.Rehearsal.Sale, page.Rehearsal.Backend, page.Rehearsal.Audit = sale.Name, store.Name, page.Audit
-	if leftOut != "" {
-		page.Rehearsal.Rules = &rehearse.Rules{Refused: map[string]int{}, Skipped: leftOut}
-	}
+	page.Rehearsal.NotTried = notTried(sale, c.sale)
 	return page, nil
 }
 

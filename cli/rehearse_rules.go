@@ -6,28 +6,41 @@ import (
 	"slices"
 	"time"
 
+	"salectl/api"
 	"salectl/executor/rehearse"
 	"salectl/rules"
 	"salectl/spec"
 )
 
-// usersUnlisted is why a sale is rehearsed without its rules.
-const usersUnlisted = "the users are in an HBase table, which cannot be listed; declare them in a file to rehearse the rules"
+// notTried names what a sale declares and the rehearsal of its copy omits.
+func notTried(declared, copied spec.Sale) (all []string) {
+	add := func(omitted bool, what string) {
+		if omitted {
+			all = append(all, what)
+		}
+	}
+	add(ruleSetOf(declared) != "" && ruleSetOf(copied) == "", "rules (an HBase table of users cannot be listed: declare them in a file)")
+	add(declared.Units != nil && copied.Units == nil, "payloads of units")
+	add(copied.Units != nil && copied.PerUserLimit == 1, "adjacent units (a user may have only one)")
+	add(declared.PerUserLimit >= api.MaxQuantity, "perUserLimit")
+	add(!declared.OpensAt.IsZero(), "opensAt")
+	add(!declared.ClosesAt.IsZero() && declared.Draw == nil, "closesAt")
+	add(declared.Payment != nil && declared.Payment.Check != nil, "payment.check")
+	add(declared.Payment != nil && declared.Payment.Webhook != nil, "payment.webhook")
+	add(declared.Engine == spec.EngineRedis, "failures of Redis")
+	return all
+}
 
 // withoutRules removes the rules and users of a sale if buyers cannot have the names of its
-// users. It returns why, "" if nothing was removed.
-func withoutRules(sale *spec.Sale) (why string) {
+// users.
+func withoutRules(sale *spec.Sale) {
 	if sale.Users == nil || sale.Users.Table == nil {
-		return ""
-	}
-	if ruleSetOf(*sale) != "" {
-		why = usersUnlisted
+		return
 	}
 	sale.Rules, sale.Variables, sale.Users, sale.History = nil, nil, nil, nil
 	if sale.Queue != nil && sale.Draw == nil {
 		sale.Queue = &spec.Queue{Order: spec.OrderArrival, Depth: sale.Queue.Depth}
 	}
-	return why
 }
 
 // rehearsedRules returns the names of the sale's users, for the buyers of a copy, and the decision

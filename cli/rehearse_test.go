@@ -112,6 +112,36 @@ func TestDrawWithoutRules(t *testing.T) {
 	}
 }
 
+// Every declared option that a rehearsal omits is named.
+func TestNotTried(t *testing.T) {
+	soon := time.Unix(1_800_000_000, 0)
+	for name, c := range map[string]struct {
+		declared spec.Sale
+		change   func(*spec.Sale) // makes the copy
+		want     string
+	}{
+		"nothing": {declared: spec.Sale{Stock: 10, PerUserLimit: 2, Partial: true, Payment: &spec.Payment{ExtendBy: 1}, Queue: &spec.Queue{Order: spec.OrderArrival}}},
+		"rules of a table": {
+			declared: spec.Sale{Rules: []spec.Rule{{Name: "members", Require: "user.known"}}, Users: &spec.Users{Table: new(spec.UsersTable)}},
+			change:   withoutRules, want: "rules (an HBase table of users cannot be listed: declare them in a file)",
+		},
+		"codes":     {declared: spec.Sale{Units: new(spec.Units)}, change: func(s *spec.Sale) { s.Units = nil }, want: "payloads of units"},
+		"one seat":  {declared: spec.Sale{PerUserLimit: 1, Units: &spec.Units{Choose: true}}, want: "adjacent units (a user may have only one)"},
+		"two seats": {declared: spec.Sale{PerUserLimit: 2, Units: &spec.Units{Choose: true}}},
+		"a draw":    {declared: spec.Sale{OpensAt: soon, ClosesAt: soon, Draw: new(spec.Draw)}, want: "opensAt"},
+		"all besides": {declared: spec.Sale{PerUserLimit: 1000, OpensAt: soon, ClosesAt: soon, Engine: spec.EngineRedis, Payment: &spec.Payment{Check: new(spec.PaymentCheck), Webhook: new(spec.PaymentWebhook)}},
+			want: "perUserLimit opensAt closesAt payment.check payment.webhook failures of Redis"},
+	} {
+		copied := c.declared
+		if c.change != nil {
+			c.change(&copied)
+		}
+		if got := strings.Join(notTried(c.declared, copied), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestRehearsalView(t *testing.T) {
 	sample := func() *rehearse.Report {
 		return &rehearse.Report{
@@ -178,14 +208,30 @@ func TestRehearsalView(t *testing.T) {
 `, false},
 		"draw": {func(r *rehearse.Report) {
 			r.Draw = &rehearse.Draw{Entries: 1000, Users: 1000, EnterSeconds: 1.5, Ranks: 200, Winners: 100, Told: map[string]int{"sold": 100, "entered": 20, "not_drawn": 880}}
-			r.Rules = &rehearse.Rules{Skipped: "so it is"}
+			r.NotTried = []string{"rules", "opensAt"}
 			r.Audit = nil
 		}, head + `  entries      1,000 of 1,000 users, in 1.50 s; 0 refused for a second one, 0 repeated with the same answer
   reveal       took 0.00 s; 200 ranks
   winners      100, the last answered 0.00 s after the reveal
   substitutes  none followed; 0 awards lapsed
   results      20 entered, 100 sold, 880 not_drawn
-  rules        left out: so it is
+  buyers saw   100 units sold, none twice, nobody beyond the limit
+  not tried    rules, opensAt
+`, false},
+		"choice": {func(r *rehearse.Report) {
+			r.Choice = &rehearse.Choice{Named: rehearse.Chosen{Requests: 1500, Got: 400, Refused: 1000}}
+			r.Audit = nil
+		}, head + `  choice       1,500 requests named units: 400 got them, 1,000 received units_taken
+  buyers saw   100 units sold, none twice, nobody beyond the limit
+`, false},
+		"choice of pairs": {func(r *rehearse.Report) {
+			r.Choice = &rehearse.Choice{
+				Named:    rehearse.Chosen{Requests: 1500, Got: 400, Refused: 1000},
+				Adjacent: rehearse.Chosen{Requests: 1, Refused: 1},
+			}
+			r.Audit = nil
+		}, head + `  choice       1,500 requests named units: 400 got them, 1,000 received units_taken
+  adjacent     1 request for two units: 0 got them, 1 received not_adjacent
   buyers saw   100 units sold, none twice, nobody beyond the limit
 `, false},
 	} {

@@ -47,7 +47,7 @@ type served struct {
 }
 
 // fairness compares requests with units with those refused for lack of units. With Partial, a
-// refused claim would have accepted a single unit.
+// refused claim would have accepted a single unit, unless it chose.
 func fairness(c Config, records []record) (f Fairness) {
 	var given []served
 	refused := map[api.Outcome][]served{}
@@ -64,11 +64,7 @@ func fairness(c Config, records []record) (f Fairness) {
 		case r.status == http.StatusCreated:
 			given = append(given, served{first[r.key], r.ended.Mono, int64(len(r.Units))})
 		case r.Outcome == api.SoldOut, r.Outcome == api.NoneNow:
-			one := served{r.began.Mono, r.ended.Mono, r.quantity}
-			if c.Partial {
-				one.quantity = 1
-			}
-			refused[r.Outcome] = append(refused[r.Outcome], one)
+			refused[r.Outcome] = append(refused[r.Outcome], served{r.began.Mono, r.ended.Mono, c.least(r)})
 		}
 	}
 	bySent := func(a, b served) int { return cmp.Compare(a.sent, b.sent) }

@@ -24,6 +24,8 @@ type judge struct {
 	claims  map[string]*record  // first answer with a claim, by its name
 	keys    map[string]*accepts // by key, which implies its user
 	units   map[string]int64    // by user, of distinct claims
+	pairs   map[int64]bool      // whether a unit and the next one are adjacent
+	choice  *Choice             // nil: buyers may not choose
 	soldOut *record             // a request answered sold_out
 	money   int64               // amount reported to buyers, in minor units
 
@@ -52,7 +54,12 @@ func judged(c Config, records []record, plays []*play, w *drawn) (found *judge) 
 		c:      c,
 		owners: map[int64]*record{}, claims: map[string]*record{},
 		keys: map[string]*accepts{}, units: map[string]int64{},
-		plays: plays, byID: map[string]*play{}, entered: map[string]*record{},
+		plays: plays, byID: map[string]*play{}, entered: map[string]*record{}, pairs: map[int64]bool{},
+	}
+	for first, rows := int64(1), c.Rows; len(rows) > 0; first, rows = first+rows[0], rows[1:] {
+		for i := range rows[0] - 1 {
+			j.pairs[first+i] = true
+		}
 	}
 	// In order of arrival, so that the first record is the first answer, and equal answers cause
 	// equal messages.
@@ -81,6 +88,9 @@ func judged(c Config, records []record, plays []*play, w *drawn) (found *judge) 
 		j.drawn(w, records)
 	}
 	j.wholeSale(records)
+	if len(c.Places) > 0 {
+		j.choice = j.choices(records)
+	}
 	return j
 }
 
@@ -100,6 +110,9 @@ func (j *judge) accept(r *record) {
 			j.violated("%s was twice reported as new (201)", r.key)
 		}
 		j.ruled(r)
+		if r.choice != (choice{}) {
+			j.chosen(r)
+		}
 	}
 	if f := key.first; f != r {
 		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
@@ -142,14 +155,22 @@ func (j *judge) sold(unit int64, r *record) {
 	j.owners[unit] = r
 }
 
-// asMany reports whether a claim got as many units as requested or, with Partial, some of them with
-// the requested number in its answer. An entry of a draw gets none.
+// least returns the number of units that a claim gets at least, if it is accepted. A choice gets all.
+func (c *Config) least(r *record) int64 {
+	if c.Partial && r.choice == (choice{}) {
+		return 1
+	}
+	return r.quantity
+}
+
+// asMany reports whether a claim got as many units as requested or, with Partial and unless it chose,
+// some of them with the requested number in its answer. An entry of a draw gets none.
 func (j *judge) asMany(r *record) bool {
 	given := int64(len(r.Units))
 	if j.c.Draw != nil {
 		return given == 0 && r.Outcome == api.Entered
 	}
-	return given == r.quantity && r.Requested == 0 || j.c.Partial && given > 0 && given < r.quantity && r.Requested == r.quantity
+	return given == r.quantity && r.Requested == 0 || given > 0 && given >= j.c.least(r) && given < r.quantity && r.Requested == r.quantity
 }
 
 func (j *judge) refuse(r *record) {
@@ -164,6 +185,9 @@ func (j *judge) refuse(r *record) {
 	}
 	if r.Outcome == api.NotEligible {
 		j.ruled(r)
+	}
+	if r.Outcome == api.UnitsTaken && r.first == 0 || r.Outcome == api.NotAdjacent && !r.adjacent {
+		j.violated("%s received %s, and chose no such units", r.key, r.Outcome)
 	}
 	if r.Outcome == api.SoldOut {
 		j.soldOut = r
@@ -188,11 +212,7 @@ func (j *judge) wholeSale(records []record) {
 	}
 	for i := range records {
 		r := &records[i]
-		least := r.quantity
-		if j.c.Partial {
-			least = 1
-		}
-		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+least <= j.c.PerUserLimit {
+		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+j.c.least(r) <= j.c.PerUserLimit {
 			j.violated("%s received limit_reached, but has %s, requested %d, at most %d are allowed", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
 		}
 	}

@@ -17,6 +17,7 @@ func at(began, ended int, key string, status int, outcome string, units ...int64
 	user, _, _ := strings.Cut(key, "/")
 	r := record{
 		click: click{user: user, key: key, quantity: 1},
+		sent:  time.Duration(began),
 		reply: reply{status: status, Claim: api.Claim{Outcome: api.Outcome(outcome)}},
 		began: clock.Now{Mono: time.Duration(began)},
 		ended: clock.Now{Mono: time.Duration(ended)},

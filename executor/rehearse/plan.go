@@ -13,7 +13,8 @@ type click struct {
 	user     string
 	key      string
 	quantity int64
-	story    story // of the claim if it is held
+	choice
+	story story // of the claim if it is held
 }
 
 // visit is a sequence of claims that one worker sends for one buyer, each after the answer to the
@@ -50,6 +51,7 @@ func buyer(c Config, random *rand.Rand, number int) []visit {
 	if len(c.Names) > 0 {
 		one.user = c.Names[number%len(c.Names)]
 	}
+	one.choose(c, random)
 	again := one
 	one.story = drawStory(c, random)
 	more := one
@@ -70,7 +72,7 @@ func buyer(c Config, random *rand.Rand, number int) []visit {
 	case is(otherKeyAfter):
 		return []visit{{one, more}}
 	case is(beyondLimit) && c.PerUserLimit < api.MaxQuantity:
-		one.quantity = c.PerUserLimit + 1
+		one.quantity, one.choice = c.PerUserLimit+1, choice{}
 	}
 	return []visit{{one}}
 }

@@ -45,6 +45,11 @@ type Config struct {
 	// may claim may have reached their limit.
 	Refused func(user string, quantity int64, key string, at time.Time) (rule string)
 
+	// Places are the names of the units that buyers may choose, from unit 1 on. Rows are the lengths of
+	// the rows of adjacent units, in the same order. Both are empty if buyers may not choose.
+	Places []string
+	Rows   []int64
+
 	// Draw closes and reveals the draw after the crowd has entered. Nil means that the sale is not
 	// a draw. With Draw, PerUserLimit is 1.
 	Draw *Drawing

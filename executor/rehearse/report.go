@@ -38,8 +38,9 @@ type Report struct {
 	Money     *Money         `json:"money,omitempty"`
 	Payment   *Payment       `json:"payment,omitempty"` // results of held claims; nil: claims are sold at once
 
-	Rules *Rules `json:"rules,omitempty"` // nil: the sale has none
-	Draw  *Draw  `json:"draw,omitempty"`  // nil: the sale is no draw; otherwise requests, outcomes, times and latency are of the entries
+	Rules  *Rules  `json:"rules,omitempty"`  // nil: the sale has none, or the rehearsal
+	Choice *Choice `json:"choice,omitempty"` // nil: buyers may not choose units
+	Draw   *Draw   `json:"draw,omitempty"`   // nil: the sale is no draw; otherwise requests, outcomes, times and latency are of the entries
 
 	Timing Timing `json:"timing"`
 
@@ -51,6 +52,9 @@ type Report struct {
 
 	// Audit is the result of an audit of the ledger, set by a caller that can read it.
 	Audit *audit.Report `json:"audit,omitempty"`
+
+	// NotTried names what the sale declares and the rehearsal omits. The caller sets it.
+	NotTried []string `json:"notTried,omitempty"`
 
 	// Thresholds are the results of the rehearsal's thresholds, set by the caller.
 	Thresholds []threshold.Result `json:"thresholds,omitempty"`
@@ -90,9 +94,6 @@ type Rules struct {
 	Users int `json:"users"`
 	// Refused counts requests by the name of the rule that refused them.
 	Refused map[string]int `json:"refused"`
-	// Skipped is the reason why the rehearsal omits the sale's rules; empty: it includes them. The
-	// caller sets it.
-	Skipped string `json:"skipped,omitempty"`
 }
 
 // ruled counts the refusals by rules.
@@ -119,11 +120,11 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 	r := &Report{
 		Sale:     d.Name,
 		Users:    d.Users,
-		Requests: d.total + len(left.came),
 		Retries:  int(d.retries.Load()),
 		Outcomes: map[string]int{},
 	}
 	records := recordsOf(workers)
+	r.Requests = len(records)
 	for _, w := range workers {
 		r.Attempts = append(r.Attempts, w.attempts...)
 	}
@@ -137,7 +138,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		LatencyMs:       Latency{P50: l.ms(50), P99: l.ms(99), P999: l.ms(99.9), Max: l.ms(100)},
 	}
 	if d.answered > 0 {
-		r.Timing.ThroughputPerSecond = round(float64(d.total) / d.answered.Seconds())
+		r.Timing.ThroughputPerSecond = round(float64(len(records)-len(left.came)) / d.answered.Seconds())
 	}
 	found := judged(d.Config, records, d.plays, d.drawn)
 	r.Calls = callsOf(records, d.opened)
@@ -151,6 +152,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 	} else {
 		r.Draw = d.drawn.report(records, took)
 	}
+	r.Choice = found.choice
 	if d.Refused != nil {
 		r.Rules = ruled(d.Config, records)
 	}

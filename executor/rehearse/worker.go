@@ -28,7 +28,7 @@ type drive struct {
 	Config
 	api      api.Config
 	visits   []visit
-	total    int           // number of clicks
+	total    int           // number of planned clicks
 	opened   time.Duration // monotonic: start of the first burst
 	answered time.Duration // time from opened to the last answer of the first burst
 	start    clock.Now     // start of the last burst
@@ -84,15 +84,20 @@ func (d *drive) newWorkers(work int) (workers []*worker, err error) {
 func (d *drive) burst(ctx context.Context, workers []*worker) error {
 	return d.work(ctx, workers, len(d.visits), func(ctx context.Context, g *errgroup.Group, w *worker, i int) error {
 		for _, k := range d.visits[i] {
-			r, err := w.send(ctx, k)
-			if err != nil {
-				return err
+			for claims := 1; ; claims++ {
+				r, err := w.send(ctx, k)
+				if err != nil {
+					return err
+				}
+				w.records = append(w.records, r)
+				if err := w.perform(ctx, g, r); err != nil {
+					return err
+				}
+				if r.Outcome != api.UnitsTaken || claims == maxClaims || !k.next(d.Config) {
+					break
+				}
 			}
-			w.records = append(w.records, r)
 			w.progress()
-			if err := w.perform(ctx, g, r); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
@@ -123,6 +128,9 @@ func (w *worker) attempted(a api.Attempt) bool {
 	if a.Err == nil || errors.As(a.Err, new(*api.UnexpectedError)) {
 		w.attempts = append(w.attempts, Attempt{w.ended.Mono - w.opened, w.ended.Mono - w.began.Mono})
 	}
+	if a.Answer != nil && (a.Answer.Outcome == api.UnitsTaken || a.Answer.Outcome == api.NotAdjacent) {
+		return false // the buyer chooses others
+	}
 	return w.ended.Mono-w.start.Mono < w.Patience && w.again(a)
 }
 
@@ -139,7 +147,7 @@ func (d *drive) again(a api.Attempt) bool {
 func (w *worker) send(ctx context.Context, k click) (record, error) {
 	w.began = w.Clock()
 	sent := w.began.Mono
-	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity})
+	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity, Units: k.names(w.Config), Adjacent: k.adjacent})
 	r := record{click: k, sent: sent, began: w.began, ended: w.ended}
 	r.reply, err = replyOf(ctx, k.key, &a, err)
 	switch {
