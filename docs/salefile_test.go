@@ -30,7 +30,7 @@ A sale file is YAML; start from [the example](../examples/movie-tickets/sale.yam
 
 Durations have a unit: ` + "`h`, `m`, `s` or `ms`" + `. File names are relative to the sale file. Secrets stand in environment variables or key files.
 
-Values that differ between environments are environment variables: a file lists their names in ` + "`metadata.env`" + ` and reads them as ` + "`${NAME}`" + ` in values, not in keys. A text replaces a parsed value, so it is never YAML; a list takes commas between items; ` + "`$${`" + ` is the text ` + "`${`" + `. Plans, ledger and exports have the results, so names of secrets are refused.
+Values, not keys, read environment variables of ` + "`metadata.env`" + ` as ` + "`${NAME}`" + `: as text, never YAML; a list takes commas. ` + "`$${`" + ` is the text ` + "`${`" + `. Names of secrets are refused.
 
 field | value | meaning
 ---|---|---

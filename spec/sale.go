@@ -42,7 +42,7 @@ type Sale struct {
 
 	// Env are the environment variables in the values of the document, as NAME=VALUE. They do not affect
 	// the sale otherwise.
-	Env []string `yaml:"metadata.env,omitempty" json:"-" form:"environment" max:"64" example:"STOCK" doc:"Environment variables that values read as ${NAME}. Plans show them."`
+	Env []string `yaml:"metadata.env,omitempty" json:"-" form:"environment" max:"64" example:"STOCK" doc:"Environment variables for values. Plans show them."`
 
 	Stock        int64 `yaml:"spec.stock" json:"stock" max:"2305843009213693951" example:"100" doc:"Number of units on sale."`
 	LockCount    int   `yaml:"spec.lockCount" json:"lockCount" max:"1024" example:"5" doc:"Number of shards, at most the stock; fixed for a run. plan warns of fewer than 4 * perUserLimit units per shard."`
