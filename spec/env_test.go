@@ -56,6 +56,16 @@ func TestEnvironmentIsSubstituted(t *testing.T) {
 	}
 }
 
+// An amount of a variable needs no quotes: YAML reads no number.
+func TestEnvironmentOfAmounts(t *testing.T) {
+	t.Setenv("TOTAL", "0.10")
+	sales, _, err := Load([]string{"-"}, strings.NewReader(declaring("  env: [TOTAL]\n",
+		"  stock: 1\n  lockCount: 1\n  engine: redis\n  redis: {nodes: [\"redis:1\"]}\n  embedded: {}\n  units:\n    redPacket:\n      total: ${TOTAL}\n      currency: CNY\n")))
+	if err != nil || sales[0].RedPacket.Total != 10 {
+		t.Errorf("%v, %+v", err, sales)
+	}
+}
+
 // A document without metadata.env has no references.
 func TestEnvironmentIsDeclared(t *testing.T) {
 	t.Setenv("STOCK", "1000")
@@ -125,6 +135,9 @@ func TestEnvironmentProblems(t *testing.T) {
 			got := strings.TrimPrefix(p.Error(), "<stdin>:") + " | " + p.Remedy
 			if i >= len(c.want) || !strings.HasPrefix(got, c.want[i]) {
 				t.Errorf("%s: got\n%s", name, got)
+			}
+			if c.metadata != "" && strings.Contains(p.Remedy, "declare it in metadata.env") {
+				t.Errorf("%s: the remedy is %s", name, p.Remedy)
 			}
 			if strings.Contains(p.Text(), "hunter2") {
 				t.Errorf("%s: this shows the password:\n%s", name, p.Text())
