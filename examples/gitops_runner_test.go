@@ -539,9 +539,9 @@ func (g onGitLab) run(commit string, request int, variables ...string) (r ran) {
 			maps.Copy(all, g.expanded(name, jobs))
 		}
 	}
-	kept := map[string]map[string][]byte{} // by the jobs before
+	kept := map[string]map[string][]byte{} // by the jobs of the stages before
 	for _, stage := range stages {
-		before := r.code
+		before, now := r.code, map[string]map[string][]byte{}
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			job := all[name]
 			if job.Stage != stage || !g.holds(job, variables) || before != 0 {
@@ -573,10 +573,11 @@ func (g onGitLab) run(commit string, request int, variables ...string) (r ran) {
 				maps.Copy(files, g.collect(dir, path))
 			}
 			if len(job.Artifacts.Paths) > 0 {
-				kept[name] = files
+				now[name] = files
 				r.kept = append(r.kept, g.forge.keep(artifact{name: name, request: request, files: files}))
 			}
 		}
+		maps.Copy(kept, now)
 	}
 	return r
 }
