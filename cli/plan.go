@@ -133,7 +133,7 @@ func (p *program) showPlan(ctx context.Context, from source, form markdownFlags,
 	if err != nil {
 		part.Error = failureText(p.withSaleFlags(sale.Name, late(ctx, err)))
 	} else {
-		plan.Labels, part.Warnings = sale.Labels, p.completed(plan.Warnings, sale.Name)
+		plan.Labels, plan.Env, part.Warnings = sale.Labels, sale.Env, p.completed(plan.Warnings, sale.Name)
 	}
 	page.Parts = append(page.Parts, part)
 	switch {

@@ -30,6 +30,8 @@ A sale file is YAML; start from [the example](../examples/movie-tickets/sale.yam
 
 Durations have a unit: ` + "`h`, `m`, `s` or `ms`" + `. File names are relative to the sale file. Secrets stand in environment variables or key files.
 
+Values, not keys, read environment variables of ` + "`metadata.env`" + ` as ` + "`${NAME}`" + `: as text, never YAML; a list takes commas. ` + "`$${`" + ` is the text ` + "`${`" + `. Names of secrets are refused.
+
 field | value | meaning
 ---|---|---
 `
@@ -101,7 +103,7 @@ func saleFile(t *testing.T) string {
 // fields writes a line for each field below a mapping.
 func fields(page *strings.Builder, path string, mapping *jsonschema.Schema) {
 	for p := mapping.Properties.Oldest(); p != nil; p = p.Next() {
-		name, s := path+p.Key, p.Value
+		name, s := path+p.Key, withoutReference(p.Value)
 		fmt.Fprintf(page, "`%s` | %s | %s\n", name, value(s, slices.Contains(mapping.Required, p.Key)), s.Description)
 		if s.Properties != nil {
 			fields(page, name+".", s)
@@ -109,6 +111,16 @@ func fields(page *strings.Builder, path string, mapping *jsonschema.Schema) {
 			fields(page, name+"[].", s.Items)
 		}
 	}
+}
+
+// withoutReference is the schema of a field without the ${NAME} that every value may have.
+func withoutReference(s *jsonschema.Schema) *jsonschema.Schema {
+	if len(s.AnyOf) != 2 || s.AnyOf[1].Ref == "" {
+		return s
+	}
+	plain := *s.AnyOf[0]
+	plain.Description, plain.Default, plain.Examples = s.Description, s.Default, s.Examples
+	return &plain
 }
 
 // value returns the values that a field takes, and its default.

@@ -156,7 +156,7 @@ func newForge(t *testing.T) *forge {
 	may("GET "+projectPath+"/pipelines/{id}/jobs", "", func(w http.ResponseWriter, r *http.Request) {
 		f.page(w, r, []any{
 			map[string]any{"id": 1, "name": "lint", "status": "success"},
-			map[string]any{"id": number(r, "id"), "name": "plan", "status": "success"},
+			map[string]any{"id": number(r, "id"), "name": f.artifact(number(r, "id")).name, "status": "success"},
 		})
 	})
 	may("GET "+projectPath+"/jobs/{id}/artifacts/{path...}", "", func(w http.ResponseWriter, r *http.Request) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,8 @@ type site struct {
 	read    []string
 	write   []string          // variables of jobs that read, and of those that write
 	before  map[string]func() // is called before a line of a script is run
+
+	environments []string // of those in the pipelines
 }
 
 // pipelineProgram is salectl without the race detector: pipelines start it hundreds of times.
@@ -60,16 +63,17 @@ var pipelineProgram = built("..")
 
 // newSite makes a repository with the example's files, with sales that are kept at home.
 func newSite(t *testing.T, home string) *site {
-	s := &site{t: t, forge: newForge(t), repo: t.TempDir(), before: map[string]func(){}}
+	s := &site{t: t, forge: newForge(t), repo: t.TempDir(), before: map[string]func(){}, environments: []string{"production"}}
 	s.git("init", "--quiet", "--initial-branch=main")
 	s.copy("gitops/sales", "sales")
 	s.copy("gitops/ci", "ci")
 	place := regexp.MustCompile(`(?s)  redis:\n.*`)
 	for _, name := range []string{"sales/film-night.yaml", "sales/museum-day.yaml"} {
-		if s.edit(name, place, home) == 0 {
+		if s.edit(name, place, home) == 0 || s.edit(name, regexp.MustCompile(`  env: .*\n`), "") == 0 {
 			t.Fatalf("%s names no Redis", name)
 		}
 	}
+	s.set("film-night", "stock", "  stock: 100")
 	program, err := pipelineProgram()
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +168,9 @@ func (s *site) branch(name string, change func()) {
 	s.git("checkout", "--quiet", "main")
 }
 
-func (s *site) version(commit string) string { return s.git("rev-parse", commit+":sales") }
+func (s *site) version(commit string) string {
+	return "production-" + s.git("rev-parse", commit+":sales")
+}
 
 // workspace is a new clone, with that commit checked out.
 func (s *site) workspace(commit string) string {
@@ -235,15 +241,21 @@ type onGitHub struct{ *site }
 type workflow struct {
 	Permissions map[string]string
 	Env         map[string]string
-	Jobs        map[string]struct {
-		If          string
-		Environment string
-		Permissions map[string]string
-		Env         map[string]string
-		Steps       []struct {
-			ID, If, Run, Uses string
-			Env, With         map[string]string
-		}
+	Jobs        map[string]workflowJob
+}
+
+type workflowJob struct {
+	If          string
+	Environment string
+	Strategy    struct {
+		FailFast *bool `yaml:"fail-fast"`
+		Matrix   struct{ Environment []string }
+	}
+	Permissions map[string]string
+	Env         map[string]string
+	Steps       []struct {
+		ID, If, Run, Uses string
+		Env, With         map[string]string
 	}
 }
 
@@ -252,7 +264,7 @@ var expression = regexp.MustCompile(`\$\{\{ *([^}]*?) *\}\}`)
 // forkCondition keeps a job from running for requests from forks.
 const forkCondition = "github.event_name == 'workflow_dispatch' || github.event.pull_request.head.repo.full_name == github.repository"
 
-// run runs a workflow, which has one job.
+// run runs a workflow, which has one job for each environment.
 func (g onGitHub) run(file, event, commit string, request int, head string) (r ran) {
 	t := g.t
 	t.Helper()
@@ -267,7 +279,18 @@ func (g onGitHub) run(file, event, commit string, request int, head string) (r r
 	if len(w.Jobs) != 1 {
 		t.Fatalf("%s has %d jobs", file, len(w.Jobs))
 	}
-	for _, job := range w.Jobs {
+	var job workflowJob
+	for _, job = range w.Jobs {
+	}
+	before := 0
+	for _, environment := range job.Strategy.Matrix.Environment {
+		if !slices.Contains(g.environments, environment) {
+			continue
+		}
+		if before = cmp.Or(before, r.code); before != 0 && (job.Strategy.FailFast == nil || *job.Strategy.FailFast) {
+			return r
+		}
+		r.code = 0
 		switch {
 		case job.If != "" && job.If != forkCondition:
 			t.Fatalf("%s: nobody knows what %q means", file, job.If)
@@ -281,9 +304,9 @@ func (g onGitHub) run(file, event, commit string, request int, head string) (r r
 		token := fmt.Sprint("ghs_", len(g.forge.tokens))
 		g.forge.tokens[token] = w.Permissions
 		g.forge.mu.Unlock()
-		secrets := g.read
-		if job.Environment == "salectl" {
-			secrets = g.write
+		secrets := g.write
+		if job.Environment == "salectl-read-${{ matrix.environment }}" {
+			secrets = g.read
 		}
 		outputs := map[string]string{}
 		value := func(text string) string {
@@ -293,6 +316,8 @@ func (g onGitHub) run(file, event, commit string, request int, head string) (r r
 				switch output, is := outputs[name]; {
 				case is:
 					return output
+				case name == "matrix.environment":
+					return environment
 				case name == "github.token":
 					return token
 				case isSecret:
@@ -376,6 +401,7 @@ func (g onGitHub) run(file, event, commit string, request int, head string) (r r
 		}
 		r.out += string(summary)
 	}
+	r.code = cmp.Or(before, r.code)
 	return r
 }
 
@@ -431,11 +457,52 @@ type gitlabJob struct {
 	BeforeScript []string `yaml:"before_script"`
 	Environment  struct{ Name string }
 	Rules        []struct{ If, When string }
-	Needs        []any
-	Artifacts    struct {
+	Variables    map[string]string
+	Parallel     gitlabParallel
+	Needs        []struct {
+		Job      string
+		Parallel gitlabParallel
+	}
+	Artifacts struct {
 		Paths []string
 		When  string
 	}
+}
+
+type gitlabParallel struct{ Matrix []map[string][]string }
+
+// gitlabEnvironment is the variable of a job for staging or production.
+const gitlabEnvironment = "SALE_ENVIRONMENT"
+
+// expanded returns a job by the names of its variants, one for each environment, with what it extends.
+func (g onGitLab) expanded(name string, jobs map[string]gitlabJob) map[string]gitlabJob {
+	job := jobs[name]
+	for parent := job.Extends; parent != ""; parent = jobs[parent].Extends {
+		of := jobs[parent]
+		job.Environment.Name = cmp.Or(job.Environment.Name, of.Environment.Name)
+		if job.Script == nil {
+			job.Script, job.Artifacts = of.Script, of.Artifacts
+		}
+		if job.Rules == nil {
+			job.Rules = of.Rules
+		}
+		if job.Parallel.Matrix == nil {
+			job.Parallel = of.Parallel
+		}
+	}
+	variants := map[string]gitlabJob{}
+	if environment := job.Variables[gitlabEnvironment]; slices.Contains(g.environments, environment) {
+		variants[name] = job
+	}
+	for _, of := range job.Parallel.Matrix {
+		for _, environment := range of[gitlabEnvironment] {
+			if slices.Contains(g.environments, environment) {
+				job.Variables = map[string]string{gitlabEnvironment: environment}
+				variants[fmt.Sprintf("%s: [%s]", name, environment)] = job
+			}
+		}
+	}
+	return variants
 }
 
 // run runs the jobs of a pipeline that has these variables, stage by stage.
@@ -466,15 +533,26 @@ func (g onGitLab) run(commit string, request int, variables ...string) (r ran) {
 	}
 	variables = append(variables,
 		"GITLAB_CI=true", "CI_API_V4_URL="+g.forge.url, "CI_PROJECT_ID=7", "CI_DEFAULT_BRANCH=main", "CI_COMMIT_SHA="+commit, "SALECTL_TOKEN="+gitlabToken)
-	files := map[string][]byte{} // of the jobs before
+	all := map[string]gitlabJob{}
+	for name := range jobs {
+		if !strings.HasPrefix(name, ".") {
+			maps.Copy(all, g.expanded(name, jobs))
+		}
+	}
+	kept := map[string]map[string][]byte{} // by the jobs of the stages before
 	for _, stage := range stages {
-		for name, job := range jobs {
-			if job.Stage != stage || strings.HasPrefix(name, ".") || !g.holds(job, variables) || r.code != 0 {
+		before, now := r.code, map[string]map[string][]byte{}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			job := all[name]
+			if job.Stage != stage || !g.holds(job, variables) || before != 0 {
 				continue
 			}
 			r.jobs++
 			dir := g.workspace(commit)
-			if len(job.Needs) > 0 {
+			for of, files := range kept {
+				if len(job.Needs) > 0 && of != fmt.Sprintf("%s: %v", job.Needs[0].Job, job.Needs[0].Parallel.Matrix[0][gitlabEnvironment]) {
+					continue
+				}
 				for path, text := range files {
 					if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o700); err != nil {
 						t.Fatal(err)
@@ -484,24 +562,22 @@ func (g onGitLab) run(commit string, request int, variables ...string) (r ran) {
 					}
 				}
 			}
-			own := slices.Concat(variables, map[string][]string{"salectl-read": g.read, "salectl": g.write}[jobs[job.Extends].Environment.Name])
+			own := slices.Concat(variables, map[string][]string{"salectl-read/$SALE_ENVIRONMENT": g.read, "salectl/$SALE_ENVIRONMENT": g.write}[job.Environment.Name],
+				[]string{gitlabEnvironment + "=" + job.Variables[gitlabEnvironment]})
 			script := "set -eo pipefail\n" + strings.Join(slices.Concat(jobs["default"].BeforeScript, job.Script), "\n")
 			if passed := g.bash(&r, dir, script, own); !passed && job.Artifacts.When != "always" {
 				continue
 			}
+			files := map[string][]byte{}
 			for _, path := range job.Artifacts.Paths {
-				for name, text := range g.collect(dir, path) {
-					files[name] = text
-				}
+				maps.Copy(files, g.collect(dir, path))
 			}
 			if len(job.Artifacts.Paths) > 0 {
-				kept := map[string][]byte{}
-				for name, text := range files {
-					kept[name] = text
-				}
-				r.kept = append(r.kept, g.forge.keep(artifact{name: name, request: request, files: kept}))
+				now[name] = files
+				r.kept = append(r.kept, g.forge.keep(artifact{name: name, request: request, files: files}))
 			}
 		}
+		maps.Copy(kept, now)
 	}
 	return r
 }
@@ -561,6 +637,6 @@ func (g onGitLab) nightly() ran { return g.main("schedule", "SALECTL_JOB=drift")
 func (g onGitLab) destroy() ran { return g.main("schedule", "SALECTL_JOB=destroy") }
 
 func (g onGitLab) forged(request int, version string, plan []byte) {
-	g.forge.keep(artifact{name: "plan", request: request, fork: true, files: map[string][]byte{"out/" + version + ".plan": plan}})
-	g.forge.keep(artifact{name: "plan", request: request, files: map[string][]byte{"out/of-a-push-that-was-taken-back.plan": plan}})
+	g.forge.keep(artifact{name: "plan: [production]", request: request, fork: true, files: map[string][]byte{"out/" + version + ".plan": plan}})
+	g.forge.keep(artifact{name: "plan: [production]", request: request, files: map[string][]byte{"out/of-a-push-that-was-taken-back.plan": plan}})
 }

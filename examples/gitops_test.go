@@ -128,6 +128,67 @@ func TestPipelinesApplyWhatWasPlanned(t *testing.T) {
 	})
 }
 
+// A repository has the sales of two environments, with values for each: a request is planned for
+// both, and its merge is applied to staging first. If that fails, production does not begin.
+func TestPipelinesOfTwoEnvironments(t *testing.T) {
+	onEach(t, func(t *testing.T, s *site, p pipelines, ledger string) {
+		s.environments = []string{"staging", "production"}
+		values := func(staging, production int) {
+			for name, stock := range map[string]int{"staging": staging, "production": production} {
+				s.put("sales/"+name+".env", fmt.Sprintf("FILM_NIGHT_STOCK=%d\nLEDGER='%s'\n", stock, filepath.Join(ledger, name)))
+			}
+		}
+		list := func(environment string) string {
+			out, err := s.try("env", "FILM_NIGHT_STOCK=20", "LEDGER="+filepath.Join(ledger, environment), s.program, "list", "-f", "sales")
+			if err != nil {
+				t.Fatal(err, out)
+			}
+			return out
+		}
+		values(10, 100)
+		s.set("film-night", "name", "  name: film-night\n  env: [FILM_NIGHT_STOCK, LEDGER]")
+		s.set("film-night", "stock", "  stock: ${FILM_NIGHT_STOCK}")
+		s.set("film-night", "embedded", "  embedded: {dir: \"${LEDGER}\"}")
+		s.set("museum-day", "name", "  name: museum-day\n  env: [LEDGER]")
+		s.set("museum-day", "embedded", "  embedded: {dir: \"${LEDGER}\"}")
+		s.commit("Two environments")
+		s.branch("more", func() { values(20, 200) })
+		expect(t, p.plan(1, "more"), 0)
+		comments := s.forge.bots(1)
+		if len(comments) != 2 {
+			t.Fatalf("the comments are %+v", comments)
+		}
+		for i, want := range []struct {
+			name  string
+			stock int
+		}{{"staging", 20}, {"production", 200}} {
+			slices.SortFunc(comments, func(a, b note) int { return strings.Compare(b.body, a.body) })
+			contains(t, comments[i].body, fmt.Sprintf("^<!-- salectl plan: %s -->\n## Plan of `%[1]s`: 2 sales to create\n", want.name),
+				fmt.Sprintf("(?m)^Environment: `FILM_NIGHT_STOCK=%d`, `LEDGER=.*/%s`$", want.stock, want.name), fmt.Sprintf("There are %d units", want.stock))
+		}
+		expect(t, p.merge(1, "more"), 0, `(?s)Applied generation 1 of film-night.*Applied generation 1 of film-night`)
+		contains(t, list("staging"), `film-night .* 20 `)
+		contains(t, list("production"), `film-night .* 200 `)
+		expect(t, p.nightly(), 0)
+
+		s.branch("most", func() { values(30, 300) })
+		expect(t, p.plan(2, "most"), 0)
+		if out, err := s.try("env", "FILM_NIGHT_STOCK=20", "LEDGER="+filepath.Join(ledger, "staging"), s.program, "pause", "-f", "sales", "--yes"); err != nil {
+			t.Fatal(err, out)
+		}
+		stale := p.merge(2, "most")
+		if expect(t, stale, 5, `The plan is stale`); stale.jobs != 1 {
+			t.Errorf("%d jobs were run", stale.jobs)
+		}
+		contains(t, list("production"), `film-night .* 200 `)
+		plan, apply := p.anew()
+		expect(t, plan, 0)
+		expect(t, apply, 0)
+		contains(t, list("staging"), `film-night .* 30 `)
+		contains(t, list("production"), `film-night .* 300 `)
+	})
+}
+
 // Where the platform does not answer, nothing is taken for an answer: neither a second comment
 // is written, nor does apply believe that there is no plan.
 func TestPipelinesOfAPlatformThatFails(t *testing.T) {

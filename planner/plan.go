@@ -54,6 +54,8 @@ type Plan struct {
 	// Labels are those of the sale file, set by callers that display the plan. They are
 	// neither planned nor part of the digest.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Env are the environment variables in the sale file, set as Labels are.
+	Env []string `json:"env,omitempty"`
 
 	unchecked bool // decoded from a file and not checked; see Check
 }
@@ -199,7 +201,7 @@ func (p *planning) complete() (err error) {
 
 func (p *Plan) digest() (ledger.Hash, error) {
 	bare := *p
-	bare.Digest, bare.Labels = ledger.Hash{}, nil
+	bare.Digest, bare.Labels, bare.Env = ledger.Hash{}, nil, nil
 	b, err := json.Marshal(&bare)
 	if err != nil {
 		return ledger.Hash{}, fmt.Errorf("encoding the plan of sale %s: %w", p.Sale, err)

@@ -17,6 +17,10 @@ type decoder struct {
 	tagged   map[*yaml.Node]bool // values with an explicit tag, reported before
 	masks    []mask
 
+	variables   map[string]*variable    // of metadata.env, by name; nil: it is absent
+	outside     map[*yaml.Node][]string // names of the variables in substituted values
+	substituted int                     // bytes
+
 	objects map[string]object // decoded mappings, by path
 	places  map[string]Place  // texts for other packages, by path
 }
@@ -42,7 +46,11 @@ type value struct {
 }
 
 func (d *decoder) refuse(at *yaml.Node, remedy, format string, args ...any) {
-	d.problems = append(d.problems, d.src.problem(at.Line, at.Column, fmt.Sprintf(format, args...), remedy))
+	message := fmt.Sprintf(format, args...)
+	if names := d.outside[target(at)]; names != nil {
+		message += " (with the value of " + and(names) + ")"
+	}
+	d.problems = append(d.problems, d.src.problem(at.Line, at.Column, message, remedy))
 }
 
 // valid reports whether a value has no fault. A fault becomes a problem.
@@ -69,6 +77,9 @@ func (d *decoder) finish() []*Problem {
 	for _, p := range d.problems {
 		if line, ok := masked[p.Line]; ok {
 			p.Source = line
+		}
+		if d.variables == nil && strings.Contains(p.Source, "${") {
+			p.Remedy += " If ${NAME} is an environment variable, declare it in metadata.env."
 		}
 	}
 	slices.SortStableFunc(d.problems, byPlace)
@@ -180,6 +191,9 @@ func (d *decoder) items(v value, o *option, tooMany string) (items []value, ok b
 	if o.inner != nil {
 		remedy = fmt.Sprintf("Write a list, each item like - %s.", o.example)
 	}
+	if d.outside[v.node] != nil && o.inner == nil {
+		v.node = d.listOf(v.node)
+	}
 	if v.node.Kind != yaml.SequenceNode {
 		d.notA(v, "a list", remedy)
 		return nil, false
@@ -252,14 +266,15 @@ func (d *decoder) number(v value, least, most int64) (int64, bool) {
 	return n, d.valid(v, f)
 }
 
-// text decodes a string. Without quotes it must be a string in every version of YAML.
+// text decodes a string. Without quotes it must be a string in every version of YAML, unless it is
+// substituted.
 func (d *decoder) text(v value, example string) (string, bool) {
 	if !d.scalar(v, "text", fmt.Sprintf("Write text, such as %s: %s.", v.key, example)) {
 		return "", false
 	}
 	is := ""
 	switch tag := v.node.ShortTag(); {
-	case v.node.Style != 0:
+	case v.node.Style != 0, d.outside[v.node] != nil:
 	case truthWord.MatchString(v.node.Value):
 		is = "a word for yes or no"
 	case tag != "!!str":

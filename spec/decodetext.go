@@ -63,7 +63,7 @@ func (d *decoder) env(v value, _ *option) (any, bool) {
 		return nil, false
 	}
 	f := checkEnv(v.node.Value)
-	if f == nil && v.node.ShortTag() != "!!str" {
+	if f == nil && (v.node.ShortTag() != "!!str" || d.outside[v.node] != nil) {
 		f = checkEnv("")
 	}
 	if f != nil {

@@ -35,6 +35,7 @@ func (d *decoder) document(doc document) declared {
 	if !d.lint(root) || d.foreign(root) {
 		return declared{}
 	}
+	d.environment(root)
 	return d.saleDocument(value{at: root, node: root})
 }
 

@@ -45,6 +45,7 @@ func init() {
 		"round":       {roundSchema, (*decoder).round, checkBeacon},
 		"amount":      {pattern(amountForm), nil, nil},
 		"currency":    {pattern("^[A-Z]{3}$"), nil, nil},
+		"environment": {func(s *jsonschema.Schema) { s.UniqueItems, s.Items.Pattern = true, envForm }, (*decoder).declaredVariables, nil},
 		"addresses":   {addressList, (*decoder).addresses, nil},
 		"patterns":    {pattern(""), (*decoder).patterns, nil},
 		"ranges":      {rangeSchema, (*decoder).ranges, nil},

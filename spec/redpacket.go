@@ -152,7 +152,7 @@ func (d *decoder) amount(o object, key string, r *RedPacket) int64 {
 	if f == nil && r.Currency != "" {
 		minor, f = readAmount(text, r.Currency, r.Scale)
 	}
-	if f == nil && v.node.Style == 0 {
+	if f == nil && v.node.Style == 0 && d.outside[v.node] == nil {
 		// Many readers convert it to a binary fraction, and 0.10 has no exact one.
 		f = &fault{"is a number to YAML, which may round it", fmt.Sprintf("Quote it: %s: %q.", key, text)}
 	}

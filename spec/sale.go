@@ -12,7 +12,8 @@
 // other (relation.go). A block of options has a file of its own, such as payment.go, with the
 // checks that depend on values.
 //
-// The package reads files only; it knows no backend.
+// The package reads files, and the environment variables that they declare (env.go); it knows no
+// backend.
 package spec
 
 import (
@@ -38,6 +39,10 @@ type Sale struct {
 	// affect the sale: neither ledger nor plans have them.
 	Labels      map[string]string `yaml:"metadata.labels,omitempty" json:"-" form:"labels" doc:"Labels for -l, with keys and values as in Kubernetes. Not part of the plan."`
 	Annotations map[string]string `yaml:"metadata.annotations,omitempty" json:"-" form:"annotations" doc:"Free text under such keys, 256 KiB in all. Not part of the plan."`
+
+	// Env are the environment variables in the values of the document, as NAME=VALUE. They do not affect
+	// the sale otherwise.
+	Env []string `yaml:"metadata.env,omitempty" json:"-" form:"environment" max:"64" example:"STOCK" doc:"Environment variables for values. Plans show them."`
 
 	Stock        int64 `yaml:"spec.stock" json:"stock" max:"2305843009213693951" example:"100" doc:"Number of units on sale."`
 	LockCount    int   `yaml:"spec.lockCount" json:"lockCount" max:"1024" example:"5" doc:"Number of shards, at most the stock; fixed for a run. plan warns of fewer than 4 * perUserLimit units per shard."`
@@ -158,6 +163,7 @@ func (s Sale) written() Sale {
 	if u := s.Units; u != nil {
 		u.Public = u.FromFile && !u.Secret
 	}
+	s.Env = nil
 	s.setFiles(nil)
 	if s.Users != nil && s.Users.Table != nil {
 		s.Users.Table.omitHome(s.HBase)

@@ -14,7 +14,7 @@ import (
 // Every field of a declaration comes back from what is stored, for some good sale.
 func TestEveryFieldIsStored(t *testing.T) {
 	notStored := []string{
-		"File", "Labels", "Annotations", "Embedded.Dir", "Users.File", "Units.File", "Units.KeyFile", "Draw.KeyFile",
+		"File", "Labels", "Annotations", "Env", "Embedded.Dir", "Users.File", "Units.File", "Units.KeyFile", "Draw.KeyFile",
 		"Homes",                           // no good sale has them: no document can name them
 		"Units.Public", "Units.RedPacket", // of documents only
 	}

@@ -16,6 +16,7 @@ import (
 func Schema() ([]byte, error) {
 	s := root().schema()
 	s.Version, s.Title = jsonschema.Version, "A sale for salectl"
+	s.Definitions = jsonschema.Definitions{"reference": {Type: "string", Pattern: `\$\{[A-Z_][A-Z0-9_]*\}`}}
 	text, err := json.MarshalIndent(s, "", "  ")
 	return append(text, '\n'), err
 }
@@ -27,7 +28,7 @@ type constrained interface{ constrain(*jsonschema.Schema) }
 func (b *block) schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	for _, o := range b.options {
-		s.Properties.Set(o.key, o.schema())
+		s.Properties.Set(o.key, orReference(o.schema()))
 		if o.required {
 			s.Required = append(s.Required, o.key)
 		}
@@ -92,6 +93,22 @@ func (o *option) schema() *jsonschema.Schema {
 	}
 	s.Description = o.meaning()
 	return s
+}
+
+// orReference adds texts with ${NAME} to the schema of a value or a list. Names of secrets'
+// variables have none.
+func orReference(s *jsonschema.Schema) *jsonschema.Schema {
+	for _, below := range []**jsonschema.Schema{&s.Items, &s.AdditionalProperties} {
+		if *below != nil {
+			*below = orReference(*below)
+		}
+	}
+	if s.Type == "" || s.Type == "object" || s.Const != nil || s.Pattern == envForm || s.Type == "string" && s.Pattern == "" && s.Enum == nil || s.Type == "array" && s.Items.Type == "object" {
+		return s
+	}
+	outer := &jsonschema.Schema{Description: s.Description, Default: s.Default, Examples: s.Examples, AnyOf: []*jsonschema.Schema{s, {Ref: "#/$defs/reference"}}}
+	s.Description, s.Default, s.Examples = "", nil, nil
+	return outer
 }
 
 func property(s *jsonschema.Schema, name string) *jsonschema.Schema {

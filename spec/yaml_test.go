@@ -103,7 +103,7 @@ func TestYAMLWritesEveryKey(t *testing.T) {
 		all.Write(text)
 	}
 	root().walk("", func(path string, o *option) {
-		if !strings.Contains(all.String(), o.key+":") {
+		if o.form != "environment" && !strings.Contains(all.String(), o.key+":") { // values stand in place of references
 			t.Errorf("no document has the key %s of %s", o.key, path)
 		}
 	})

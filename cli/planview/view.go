@@ -26,7 +26,11 @@ func Write(w io.Writer, c terminal.Palette, sale spec.Sale, plan *planner.Plan, 
 		terminal.WriteWarnings(w, c, warnings, all)
 		return
 	}
-	fmt.Fprintf(w, "%s%s\n\n", c.Bold(plan.Sale), c.Dim(whereAndWhen(sale, plan)))
+	fmt.Fprintf(w, "%s%s\n", c.Bold(plan.Sale), c.Dim(whereAndWhen(sale, plan)))
+	if len(sale.Env) > 0 {
+		fmt.Fprintln(w, c.Dim("  environment: "+clipped(readable(strings.Join(sale.Env, ", ")), maxLine)))
+	}
+	fmt.Fprintln(w)
 	writeActions(w, c, plan.Actions, all)
 	if len(plan.Warnings) > 0 {
 		fmt.Fprintln(w)

@@ -4,10 +4,13 @@ set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-sales=sales        # the folder of the sale files, and of all files that these name
-title=production   # distinguishes the comments of several pipelines
+sales=sales               # the folder of the sale files, and of all files that these name
+title=$SALE_ENVIRONMENT   # staging or production: distinguishes comments and issues
 PATH=$PWD/.bin:$PATH
-umask 077          # plans and exports are for this user alone
+umask 077                 # plans and exports are for this user alone
+set -a
+. "$sales/$SALE_ENVIRONMENT.env" # exports the values of metadata.env
+set +a
 
 if [ "${GITHUB_ACTIONS:-}" = true ]; then
 	. ci/github.sh
@@ -15,9 +18,13 @@ else
 	. ci/gitlab.sh
 fi
 
-# version names the sale files as git has them, whatever else the commit changes. A plan is
-# found again by it, also where a merge has made a new commit of the same files.
-version() { git rev-parse "HEAD:$sales"; }
+# version names the environment and the sale files as git has them, whatever else the commit
+# changes. A plan is found again by it, also where a merge has made a new commit of the same files.
+version() {
+	local tree
+	tree=$(git rev-parse "HEAD:$sales")
+	echo "$SALE_ENVIRONMENT-$tree"
+}
 
 # request sends a request, METHOD URL [OPTION OF CURL...], and prints the answer. It returns 4
 # where there is no such thing (404), and 1 where anything else is not well. The token is not

@@ -6,7 +6,7 @@ project=$CI_API_V4_URL/projects/$CI_PROJECT_ID
 
 complain() { echo "ERROR: $1" >&2; }
 
-plan_anew="Plan anew: run a new pipeline on the main branch, read the plan in its job 'plan', then start its job 'apply'."
+plan_anew="Plan anew: run a new pipeline on the main branch, read the plan in its job 'plan', then start its job 'apply-$SALE_ENVIRONMENT'."
 
 output() { :; } # later jobs find files where they are
 
@@ -41,7 +41,7 @@ fetch_plan() {
 			jq -s --argjson project "$CI_PROJECT_ID" '[.[][] | select(.project_id == $project).id] | sort | reverse[]')
 		for pipeline in $pipelines; do
 			jobs=$(pages "$project/pipelines/$pipeline/jobs?per_page=100" |
-				jq -s '[.[][] | select(.name == "plan" and .status == "success").id] | sort | reverse[]')
+				jq -s --arg name "plan: [$SALE_ENVIRONMENT]" '[.[][] | select(.name == $name and .status == "success").id] | sort | reverse[]')
 			for job in $jobs; do
 				status=0
 				request GET "$project/jobs/$job/artifacts/out/$1.plan" --location >"$2.part" || status=$?
