@@ -254,7 +254,7 @@ func TestWhicheverCallHangs(t *testing.T) {
 		"draw close":         {before: closed, command: "draw close -f FILE", codes: []int{exitTimeout, exitPartly}},
 		"draw reveal":        {before: closed, command: "draw reveal -f FILE --yes", codes: []int{exitTimeout, exitPartly}},
 		// It asks the lock nodes and a server when the ledger does not answer, and then it is no timeout.
-		"status": {before: applied, command: "status -f FILE", codes: []int{exitError, exitTimeout}, in: hangTimeout/2 + outageTimeout, store: outage},
+		"status":    {before: applied, command: "status -f FILE", codes: []int{exitError, exitTimeout}, in: hangTimeout/2 + outageTimeout, store: outage},
 		"processes": {before: applied, command: "processes -f FILE", codes: []int{exitError, exitTimeout}, in: hangTimeout/2 + outageTimeout, store: outage},
 		// It tells what it could read.
 		"lock list": {before: applied, command: "lock list -f FILE", codes: []int{exitOK, exitTimeout}, in: 8 * time.Second, noBound: true,

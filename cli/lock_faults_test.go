@@ -88,7 +88,7 @@ func TestEveryCommandJudgesLockNodes(t *testing.T) {
 		"plan": "plan", "apply": "apply --yes", "rehearse": "rehearse", "serve": "serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0",
 		"pause": "pause", "resume": "resume", "close": "close --yes", "destroy": "destroy --yes", "status": "status",
 		"lock list": "lock list", "lock break": "lock break a --yes", "lock run": "lock run --wait 0 a -- true",
-		"processes": "", // shows what status does, without the lock nodes
+		"processes":  "",                    // shows what status does, without the lock nodes
 		"draw close": "", "draw reveal": "", // have a ledger beside their nodes, which TestWarningsOfNodes does without
 		"init": asksNone, "validate": asksNone, "claim": asksNone, "drain": asksNone, "claims get": asksNone, "claims list": asksNone,
 		"claims confirm": asksNone, "claims extend": asksNone, "claims cancel": asksNone, "claims refund": asksNone, "claims return": asksNone,
