@@ -102,10 +102,11 @@ func TestMetricsOfHolds(t *testing.T) {
 		m.settles(held["buyer-5"], api.Confirm, "p5", api.Sold)
 		m.settles(held["buyer-3"], api.Confirm, "p3", api.Sold)
 		m.settles(held["buyer-4"], api.Refund, "", api.Refunded)
+		m.settles(held["buyer-4"], api.Return, "p4", api.Returned)
 		synctest.Wait()
 		final := map[string]float64{
 			"salectl_sale_open_holds": 1, "salectl_sale_held_units": 1, "confirmed": 3, "cancelled": 1, "salectl_extended_holds": 2, "expired": 2,
-			"refunded": 1, "resold": 1, "salectl_sale_refunds_due_total": 1, "salectl_hold_seconds": 6,
+			"refunded": 1, "resold": 1, "salectl_sale_refunds_due_total": 2, "salectl_sale_refunds_returned_total": 1, "salectl_hold_seconds": 6,
 		}
 		// Three for a quarter of a hold, two for all of it and the grace, one for all that
 		// has passed.
