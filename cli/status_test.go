@@ -366,8 +366,8 @@ func TestPaymentCheckView(t *testing.T) {
 func TestHoldsView(t *testing.T) {
 	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	for want, h := range map[string]*api.Holds{
-		"1 hold open, the next is released at 2026-11-11T12:00:00Z; 3 paid, 0 expired, 0 cancelled, 0 refunded, 0 paid late and sold": {Open: 1, NextRelease: noon, Confirmed: 3},
-		"0 holds open; 3,000 paid, 1 expired, 2 cancelled, 4 refunded, 5 paid late and sold; 6 payments must be paid back":            {Confirmed: 3000, Expired: 1, Cancelled: 2, Refunded: 4, Resold: 5, RefundsDue: 6},
+		"1 hold open, the next is released at 2026-11-11T12:00:00Z; 3 paid, 0 expired, 0 cancelled, 0 refunded, 0 paid late and sold":   {Open: 1, NextRelease: noon, Confirmed: 3},
+		"0 holds open; 3,000 paid, 1 expired, 2 cancelled, 4 refunded, 5 paid late and sold; 6 payments must be paid back, 1 paid back": {Confirmed: 3000, Expired: 1, Cancelled: 2, Refunded: 4, Resold: 5, RefundsDue: 7, Returned: 1},
 	} {
 		p := newCapture()
 		if p.view("holds", h); p.out.String() != want {
