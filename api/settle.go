@@ -30,19 +30,24 @@ var settlements = map[How]Outcome{Confirm: Sold, Extend: Held, Cancel: Cancelled
 // way.
 func (h How) Done() Outcome { return settlements[h] }
 
+// NamesPayment reports whether a settlement of this way names a payment.
+func (h How) NamesPayment() bool { return h == Confirm || h == Return }
+
+// HasReason reports whether the ledger records who settles a claim this way, and why.
+func (h How) HasReason() bool { return h == Cancel || h == Refund || h == Return }
+
 // Check returns an error if the settlement is invalid.
 func (s Settlement) Check(how How) error {
-	records := how == Cancel || how == Refund || how == Return
 	switch {
 	case how.Done() == "":
 		return fmt.Errorf("%q does not settle a claim; use confirm, extend, cancel, refund or return", how)
-	case (how == Confirm || how == Return) && s.Payment == "":
+	case how.NamesPayment() && s.Payment == "":
 		return fmt.Errorf("payment: missing; a %s names the payment", how)
-	case how != Confirm && how != Return && s.Payment != "":
+	case !how.NamesPayment() && s.Payment != "":
 		return fmt.Errorf("payment: only a confirm or return has one")
-	case !records && s.Who != "":
+	case !how.HasReason() && s.Who != "":
 		return fmt.Errorf("who: only a cancel, refund or return has it")
-	case !records && s.Reason != "":
+	case !how.HasReason() && s.Reason != "":
 		return fmt.Errorf("reason: only a cancel, refund or return has one")
 	case how != Refund && s.Retire:
 		return fmt.Errorf("retire: only a refund has it")

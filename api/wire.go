@@ -91,9 +91,8 @@ type Page struct {
 }
 
 // Settlement confirms, cancels, extends or refunds an accepted claim, or records the return of a
-// payment. It is the body of POST
-// /v1/sales/{sale}/claims/{claim}/{how}, whose answer is 200 with the resulting Claim, or a
-// Problem.
+// payment. It is the body of POST /v1/sales/{sale}/claims/{claim}/{how}, whose answer is 200 with
+// the resulting Claim, or a Problem.
 type Settlement struct {
 	Payment string `json:"payment,omitempty"` // of a confirm or return: reference of the payment, 1 to MaxPayment bytes
 	Who     string `json:"who,omitempty"`     // of a cancel, refund or return, for the records; at most MaxWho bytes

@@ -158,8 +158,7 @@ type settleOptions struct {
 // settleCommands returns the commands that settle a claim.
 func (p *program) settleCommands() []*urfave.Command {
 	return []*urfave.Command{
-		p.settleCommand(api.Confirm, serverFlag(), "confirm payment of a held claim", "0 sold",
-			paymentFlag()),
+		p.settleCommand(api.Confirm, serverFlag(), "confirm payment of a held claim", "0 sold", paymentFlag()),
 		p.settleCommand(api.Extend, serverFlag(), "extend the deadline of a held claim, once", "0 extended"),
 		p.settleCommand(api.Cancel, serverFlag(), "cancel a held claim and release its units", "0 cancelled", forTheBooks()...),
 		p.settleCommand(api.Refund, adminFlag(), "refund a sold claim", "0 refunded",
@@ -198,10 +197,10 @@ func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, d
 
 func parseSettle(f *flags, how api.How, server string) settleOptions {
 	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.claimID(), how: how}
-	if how == api.Confirm || how == api.Return {
+	if how.NamesPayment() {
 		o.Payment = f.text("payment")
 	}
-	if how == api.Cancel || how == api.Refund || how == api.Return {
+	if how.HasReason() {
 		o.Reason, o.Who, o.Retire = f.text("reason"), cmp.Or(f.text("who"), who()), f.on("retire")
 	}
 	if f.errs == nil {

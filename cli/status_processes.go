@@ -33,7 +33,7 @@ func (p *program) processesCommand() *urfave.Command {
 type saleProcesses struct {
 	Sale      string        `json:"sale"`
 	ReadAt    string        `json:"readAt"`
-	Processes []api.Process `json:"processes"`
+	Processes []api.Process `json:"processes"` // null: unknown
 	Moves     []api.Move    `json:"moves,omitempty"`
 }
 
@@ -41,6 +41,9 @@ type saleProcesses struct {
 func (p *program) processesOnly(s *saleStatus) {
 	c := p.colours(p.out)
 	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(s.Sale), served(s))
+	if len(s.Processes) == 0 {
+		return
+	}
 	table := terminal.NewTable("process", "operators", "id", "version", "state", ">shards")
 	for _, m := range s.Processes {
 		row := processOf(m)

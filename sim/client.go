@@ -133,7 +133,7 @@ func forGood(o api.Outcome) bool { return o.Row().Retry == api.Final }
 // patience is how long a client waits for an answer.
 func (c *client) patience() time.Duration { return c.w.waitsFor(c.random) }
 
-// waitsFor returns for how long somebody waits for an answer.
+// waitsFor draws the time for which a client waits for an answer.
 func (w *world) waitsFor(r random) time.Duration {
 	if w.calm {
 		return 20 * time.Second

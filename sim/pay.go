@@ -38,7 +38,7 @@ type payer struct {
 	random
 	payments int
 	odd      int    // claims paid in odd ways at a payment service
-	waits    random // for how long it waits for answers
+	waits    random // draws for how long it waits for answers
 
 	bookkeeper *payer // records what was paid back
 }
@@ -92,7 +92,7 @@ func (p *payer) after(in time.Duration, how api.How, claim executor.Claim, payme
 	p.later(in, func() { p.settle(how, claim, payment, 3, func(api.Outcome) {}) })
 }
 
-// refund refunds a claim after a while. In some worlds its payment is then paid back.
+// refund refunds a claim after a while. The bookkeeper may record then that its payment was paid back.
 func (p *payer) refund(in time.Duration, claim executor.Claim, payment string) {
 	p.later(in, func() {
 		p.settle(api.Refund, claim, "", 3, func(o api.Outcome) {
@@ -103,7 +103,7 @@ func (p *payer) refund(in time.Duration, claim executor.Claim, payment string) {
 	})
 }
 
-// paidBack records that a payment which is owed back was paid back, now and then twice, and now and then one
+// paidBack records the return of a payment that is owed back, sometimes twice, and sometimes that of a payment
 // that nobody owes.
 func (p *payer) paidBack(claim executor.Claim, payment string) {
 	for n := p.IntN(3); n > 0; n-- {
@@ -139,7 +139,7 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 		return
 	}
 	x := executor.Settlement{Claim: claim.ID, How: how, Settlement: api.Settlement{Payment: payment}}
-	if how == api.Cancel || how == api.Refund || how == api.Return {
+	if how.HasReason() {
 		x.Who, x.Reason, x.Retire = fmt.Sprintf("client-%d", p.c.n), "in doubt", how != api.Return && p.chance(0.2)
 	}
 	e := w.executors[p.IntN(len(w.executors))]

@@ -29,7 +29,7 @@ type claimChanges struct {
 	later map[claimKey]int // index of the op of each claim granted in this draft, except the first of each user
 
 	settled    map[uint32]Claim   // claims of the state that this draft settles, by index, as they are afterwards
-	refundsDue map[refundDue]bool // payments that this draft records as refunds due; true: or as returned
+	refundsDue map[refundDue]bool // payments that this draft records as refunds due or, if true, as returned
 }
 
 // claimKey is the user and the key of a claim, which identify its request.

@@ -236,16 +236,7 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 	case pb.Settle_AWARD:
 		err = s.checkAward(c, op)
 	case pb.Settle_REFUND:
-		paid := ""
-		if d := s.holds.of(i); d != nil {
-			paid = s.claims.text.get(d.payment)
-		}
-		switch {
-		case op.GetPayment() != paid:
-			err = fmt.Errorf("a refund of payment %q of a claim that payment %q has bought", op.GetPayment(), paid)
-		case !op.GetRetire() && s.settings.GetSecret():
-			err = fmt.Errorf("a refund makes units available whose secret the buyer has received")
-		}
+		err = s.checkRefund(i, op)
 	}
 	if err != nil {
 		return err
@@ -257,6 +248,21 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 	err = s.holdings.settle(op, int64(s.claims.records.At(i).count), freed)
 	s.claims.settle(i, s.next, op)
 	return err
+}
+
+// checkRefund checks the REFUND of a claim.
+func (s *State) checkRefund(i uint32, op *pb.Settle) error {
+	paid := ""
+	if d := s.holds.of(i); d != nil {
+		paid = s.claims.text.get(d.payment)
+	}
+	switch {
+	case op.GetPayment() != paid:
+		return fmt.Errorf("a refund of payment %q of a claim that payment %q has bought", op.GetPayment(), paid)
+	case !op.GetRetire() && s.settings.GetSecret():
+		return fmt.Errorf("a refund makes units available whose secret the buyer has received")
+	}
+	return nil
 }
 
 // checkResale checks the RESELL of a late payment.

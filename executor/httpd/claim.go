@@ -164,7 +164,7 @@ func (target target) postSettlement(w http.ResponseWriter, r *http.Request) (lab
 	return outcomeLabel(&answer), nil
 }
 
-// settle confirms, extends, cancels or refunds, by how, the claim with an id, or records a return. The id is as in the path.
+// settle settles the claim with an id, as in the path, by how.
 func (target target) settle(ctx context.Context, claim string, how api.How, body api.Settlement) executor.Answer {
 	id, ok := api.ParseClaimID(claim)
 	settlement := executor.Settlement{Claim: id, How: how, Settlement: body}

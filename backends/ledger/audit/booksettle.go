@@ -148,7 +148,7 @@ func (b *Book) settle(c *pb.Commit, op *pb.Settle) {
 		}
 		b.resell(n, &history, op)
 	case pb.Settle_REFUND_DUE:
-		bought := (was == "sold" || was == "refunded") && !paidOtherwise(history, op)
+		bought := !paidOtherwise(history, op)
 		refunded := was == "refunded" && bought // its refund has recorded the payment
 		if was == "sold" && bought || !refunded && b.owes(n, op.GetPayment()) {
 			return

@@ -56,7 +56,7 @@ func (client *client) take(message []byte) bool {
 		client.opened = true
 	}
 	right := access.MayClaim
-	if m.Settle != nil && (m.Settle.How == api.Confirm || m.Settle.How == api.Return) {
+	if m.Settle != nil && m.Settle.How.NamesPayment() {
 		right = access.MayConfirm
 	}
 	switch missing := client.grant.May(right); {
